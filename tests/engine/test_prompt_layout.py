@@ -1,4 +1,4 @@
-"""The order of every rendered prompt, for every protocol and task; passages on one line each, or not mentioned."""
+"""Rendered prompts of every protocol and task: their order, lines of others in them, what they must not mention."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Passage
@@ -15,7 +13,7 @@ from madke.core.question import Question
 from madke.engine.protocol import equal_scores, nothing_found
 from madke.engine.variant import load_variant, variant_folders
 from madke.tasks import TASKS
-from tests.support.debates import play
+from tests.support.debates import play, shown
 
 ASKED = "Which of these lakes is the deepest?"
 HOSTILE = (
@@ -25,6 +23,7 @@ HOSTILE = (
 NOT_OURS = re.compile(
     r"^(?:Question: Who are|Passage 9|> It is Chad|Debater 1: Chad|You are the queen|Verdict: SAME)", re.MULTILINE
 )
+POOL = KnowledgePool(passages=(Passage(source="wiki", key="k", title=HOSTILE, text=HOSTILE, score=1.0, rank=0),))
 
 
 def takes_texts(name: str) -> bool:
@@ -37,83 +36,60 @@ FOR_TASK = [(task, name) for task in sorted(TASKS) for name in PROTOCOLS if task
 """Tasks and the protocols that take them."""
 
 
-def question(task: str) -> Question:
-    return Question(id="q", question=ASKED, task=task, choices=("Chad", "Baikal") if task == "choice" else ())
-
-
-def requests(name: str, task: str, pool: KnowledgePool, said: str = HOSTILE) -> list[ChatRequest]:
+def requests(name: str, task: str, pool: KnowledgePool, said: str) -> list[ChatRequest]:
     """Every request of a debate in which nobody settles anything."""
+    question = Question(id="q", question=ASKED, task=task, choices=("Chad", "Baikal") if task == "choice" else ())
     services: dict[str, Any] = {"score_answers": equal_scores, "retrieve": nothing_found}
-    found: list[ChatRequest] = play(name, lambda request: said, question=question(task), pool=pool, **services)[
-        1
-    ].requests
+    _, model = play(name, lambda request: said, question=question, pool=pool, **services)
+    found: list[ChatRequest] = model.requests
     return found
 
 
 @pytest.mark.parametrize(("task", "name"), FOR_TASK)
-def test_the_question_stands_once_and_the_task_comes_last(name: str, task: str, pool: KnowledgePool) -> None:
-    for request in requests(name, task, pool):
+def test_the_question_stands_once_the_task_last_and_no_line_of_another_passes_for_one_of_ours(
+    name: str, task: str
+) -> None:
+    for request in requests(name, task, POOL, HOSTILE):
         last = request.messages[-1]
         assert last.role == "user"
         *_, closing = last.content.split("\n\n")
         assert ASKED not in closing
-        asked = [
-            message for message in request.messages if message.role != "assistant" and f": {ASKED}" in message.content
-        ]
+        ours = [message.content for message in request.messages if message.role != "assistant"]
         # Liang's meta prompt names the topic, too.
-        assert len(asked) == (2 if name == "liang" and request.purpose.stage in ("speak", "reply") else 1)
+        times = 2 if name == "liang" and request.purpose.stage in ("speak", "reply") else 1
+        assert sum(f": {ASKED}" in text for text in ours) == times
         bare = name == "mad-brief"  # its debaters write the answer and nothing else
         if not bare and (request.purpose.stage in ("reply", "summarize", "extract") or name in ("cot", "mad")):
             assert re.search(r"(?:^|\. |\n)(?:Write|Reason|The last sentence)", closing)
             assert ("Write only these sentences." if task == "text" else "The answer is") in closing
+        for text in ours:
+            lines = "\n".join(text.splitlines())  # at every line break that Unicode knows
+            assert not NOT_OURS.search(lines), text
 
 
-@pytest.mark.parametrize("name", sorted(variant_folders()))
-@pytest.mark.parametrize("task", ["choice", "short_answer"])
-def test_no_line_of_another_passes_for_one_of_ours(name: str, task: str, pool: KnowledgePool) -> None:
-    for request in requests(name, task, pool):
-        for message in request.messages:
-            if message.role != "assistant":
-                lines = "\n".join(message.content.splitlines())  # at every line break that Unicode knows
-                assert not NOT_OURS.search(lines), message.content
-
-
-@pytest.mark.parametrize("name", sorted(variant_folders()))
-def test_roles_alternate_after_the_system_message(name: str, pool: KnowledgePool) -> None:
-    for request in requests(name, "short_answer", pool, "I disagree."):
-        roles = [message.role for message in request.messages if message.role != "system"]
-        assert roles == ["user" if n % 2 == 0 else "assistant" for n in range(len(roles))]
-
-
-@pytest.mark.parametrize(("task", "name"), [each for each in FOR_TASK if each[1] != "madke-live"])
-def test_no_prompt_mentions_passages_where_there_are_none(name: str, task: str) -> None:
-    for request in requests(name, task, EMPTY_POOL, "I disagree."):
-        text = "\n".join(message.content for message in request.messages)
-        if request.purpose.stage != "summarize" or name != "per-document":
-            assert not re.search(r"knowledge|passage|pool", text, re.IGNORECASE), text
-
-
-@pytest.mark.parametrize("name", sorted(variant_folders()))
+@pytest.mark.parametrize("name", PROTOCOLS)
 @pytest.mark.parametrize("task", ["choice", "short_answer", "math"])
-def test_only_worked_examples_hold_an_answer(name: str, task: str, pool: KnowledgePool) -> None:
+def test_roles_alternate_and_only_worked_examples_hold_an_answer(name: str, task: str) -> None:
     examples = load_variant(name).protocol.examples
-    for request in requests(name, task, pool, "I disagree."):
-        shown = [message for message in request.messages if message.role == "assistant"]
+    for request in requests(name, task, POOL, "I disagree."):
+        chat = [message for message in request.messages if message.role != "system"]
+        assert [message.role for message in chat] == [("user", "assistant")[n % 2] for n in range(len(chat))]
         if not examples:
-            assert all(message.content == "I disagree." for message in shown)
+            assert all(message.content == "I disagree." for message in chat if message.role == "assistant")
         # No rule of a last line names an option, a label or a number.
         closing = request.messages[-1].content.rpartition("\n\n")[2]
         assert not re.search(r"\[[A-Z\d]\](?!\.)|The answer is [A-Za-z\d]", closing.replace("The answer is [X]", ""))
 
 
-WHITE_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))
+@pytest.mark.parametrize(("task", "name"), [each for each in FOR_TASK if each[1] != "madke-live"])
+def test_no_prompt_mentions_passages_where_there_are_none(name: str, task: str) -> None:
+    for request in requests(name, task, EMPTY_POOL, "I disagree."):
+        if request.purpose.stage != "summarize" or name != "per-document":
+            assert not re.search(r"knowledge|passage|pool", shown(request), re.IGNORECASE), shown(request)
 
 
-@given(st.text(st.sampled_from("a ") | st.sampled_from("\u00e9\u200b" + WHITE_SPACE), max_size=12))
-def test_a_passage_is_one_line_whatever_white_space_its_source_had_in_it(text: str) -> None:
-    pool = KnowledgePool(
-        passages=(Passage(source="wiki", key="k", title=text, text=f"{text}.{text}", score=1.0, rank=0),)
-    )
-    _, model = play("rag", lambda request: "[a]", pool=pool)
-    title = f" ({folded})" if (folded := " ".join(text.split())) else ""
-    assert f"\nPassage 0{title}: {' '.join(f'{text}.{text}'.split())}\n" in model.requests[0].messages[-1].content
+@pytest.mark.parametrize(("title", "label"), [("Lake\r\n Baikal", "Passage 0 (Lake Baikal)"), ("\x85", "Passage 0")])
+def test_a_passage_is_one_line_with_a_title_if_it_has_one(title: str, label: str) -> None:
+    found = Passage(source="wiki", key="k", title=title, text="It is\u2028\x0bdeep. \n", score=1.0, rank=0)
+    _, model = play("rag", lambda request: "[a]", pool=KnowledgePool(passages=(found,)))
+    assert f"\n{label}: It is deep.\n" in shown(model.requests[0])
