@@ -8,26 +8,21 @@ from typing import Any
 import pytest
 
 from madke.core.chat import ChatRequest
-from madke.core.knowledge import KnowledgePool, Passage
+from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Agreement, PoolEntry, Selection, Stance, Transcript, Turn, from_json, to_json
 from madke.engine.agreement import ConflictMap, conflicts_of
 from madke.tasks import get_task
+from tests.conftest import passage
 from tests.scoring.hand_made import FAILED, OTHER, RIGHT, WRONG, debate
 from tests.support.debates import asked, disagreeing_until, play, shown
 
-
-def passage(n: int, text: str, title: str = "") -> Passage:
-    return Passage(source="wiki", key=str(n), title=title, text=text, score=1.0, rank=n)
-
-
-POOL = KnowledgePool(
-    passages=(
-        passage(0, "Lake Baikal is the deepest lake in the world."),
-        passage(1, "Lake Tanganyika is the second deepest lake."),
-        passage(2, "Some lakes freeze in winter."),
-    )
+SAID = (
+    "Lake Baikal is the deepest lake in the world.",
+    "Lake Tanganyika is the second deepest lake.",
+    "Some lakes freeze in winter.",
 )
+POOL = KnowledgePool(passages=tuple(passage("wiki", str(n), "", text, rank=n) for n, text in enumerate(SAID)))
 
 
 def ended(reply: Any = None, name: str = "madke", pool: KnowledgePool = POOL, **options: Any) -> Agreement:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,19 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from madke.core.chat import ChatRequest, Schema, SchemaField
-from madke.core.knowledge import KnowledgePool, Passage
+from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Transcript
 from madke.engine.parse.decisions import read_bound
 from madke.engine.variant import Variant, load_variant
+from tests.conftest import passage
 from tests.support import debates
 from tests.support.bound_model import Bound, Values
 
-POOL = KnowledgePool(
-    passages=tuple(
-        Passage(source="wiki", key=str(n), title=f"T{n}", text=f"Lake {n} is deep.", score=1.0, rank=n)
-        for n in range(5)
-    )
-)
+POOL = KnowledgePool(passages=tuple(passage("wiki", str(n), f"T{n}", f"Lake {n} is deep.", rank=n) for n in range(5)))
 
 
 def play(variant: Variant | str, model: Bound, **options: Any) -> Transcript:
@@ -137,11 +134,8 @@ def test_a_model_without_schemas_gets_the_free_form() -> None:
 
 
 def test_a_template_that_says_nothing_of_schemas_is_asked_as_it_is(tmp_path: Path) -> None:
-    shipped = load_variant("madke")
     folder = tmp_path / "own"
-    folder.mkdir()
-    for file in shipped.folder.iterdir():
-        (folder / file.name).write_text(file.read_text())
+    shutil.copytree(load_variant("madke").folder, folder)
     (folder / "summarize.j2").write_text(
         "{% block system %}\nYou sum up.\n{% endblock %}\n{% block user %}\nAnd?\n{% endblock %}\n"
     )

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from madke.core.chat import ChatRequest
 from madke.core.errors import UserError
-from madke.core.knowledge import KnowledgePool, Passage
+from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import CitationCheck
 from madke.engine.citations import MIN_QUOTE, citations_in, cited_sentences, look_up, looked_up, merged, normalised
 from madke.engine.parse.answer import parse_citations
 from madke.engine.parse.decisions import parse_quotes
+from tests.conftest import passage
 from tests.support.debates import asked, play, shown
 
 TEXTS = {
@@ -183,8 +184,8 @@ def debating(request: ChatRequest) -> str:
 
 
 def test_the_summarizer_of_a_debate_adds_no_citation() -> None:
-    found = [Passage(source="w", key=t, title=t, text=text, score=1, rank=1) for t, text in PASSAGES.items()]
-    done, model = play("madke", debating, question=QUESTION, pool=KnowledgePool(passages=tuple(found)))
+    pool = KnowledgePool(passages=tuple(passage("wiki", title, title, text) for title, text in PASSAGES.items()))
+    done, model = play("madke", debating, question=QUESTION, pool=pool)
     assert done.status == "ok"
     assert done.answer == done.final.text == f"{BAIKAL} Zebras agree."
     assert done.final.citations == CitationCheck(removed=(2,), lost=(1,))

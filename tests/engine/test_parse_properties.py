@@ -30,7 +30,15 @@ QUESTIONS = {
     "choice": Question(id="q", question="?", task="choice", choices=("tin", "mercury", "iron", "A gas")),
     "math": Question(id="q", question="?", task="math"),
 }
-MARKERS: tuple[Marker, ...] = ("brackets", "parentheses", "boxed", "text")
+FORMS: list[tuple[str, Marker]] = [
+    ("short_answer", "brackets"),
+    ("short_answer", "text"),
+    ("claim", "brackets"),
+    ("choice", "brackets"),
+    ("choice", "parentheses"),
+    ("math", "brackets"),
+    ("math", "boxed"),
+]
 NAMES = ("Debater 1", "Debater 10", "Negative side")
 
 PIECES = st.sampled_from([
@@ -55,14 +63,18 @@ def read_short(raw: str) -> str | None:
     return TASKS["short_answer"].read(raw, QUESTIONS["short_answer"])
 
 
+PEER = ParseContext(request="Write it on the last line.\nAnswer: [A]", others=("I say it is A and not B. Answer: A",))
+
+
 def in_every_grammar(text: str) -> Iterator[Parsed]:
-    for task in QUESTIONS:
-        for marker in MARKERS:
-            yield read(text, task, marker, shown=range(12))
+    for task, marker in FORMS:
+        yield read(text, task, marker, shown=range(12))
+    yield read(text, "short_answer", cut=True, context=PEER)
     yield parse_verdict(text, sides=NAMES, read=read_short)
     yield parse_selection(text, size=12, limit=3)
     yield parse_grade(text)
     yield parse_pick(text, NAMES)
+    yield parse_side(text, NAMES)
     yield parse_confidence(text)
     yield parse_searches(text, limit=1)
 
@@ -183,6 +195,24 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+def work(unit: str, size: int) -> float:
+    """Processor time of one reading."""
+    text = (unit * (size // len(unit) + 1))[:size]
+    began = time.process_time()
+    without_reasoning(text)
+    list(in_every_grammar(text))
+    return time.process_time() - began
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_work_grows_with_the_length_and_no_faster(unit: str) -> None:
+    """Ten times the text is at most 40 times the work; with quadratic growth it would be 100 times."""
+    limit = 40 * max(work(unit, 500), MEASURABLE)
+    # Other programs can delay one reading, hardly two.
+    assert work(unit, 5_000) <= limit or work(unit, 5_000) <= limit
+
+
 NESTED = [
     "[" * 10_000 + "]" * 10_000,
     "The answer is " + "(" * 10_000 + ")" * 10_000,
@@ -196,46 +226,6 @@ NESTED = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unit", HOSTILE)
-def test_work_grows_with_the_length_and_no_faster(unit: str) -> None:
-    """Ten times the text is at most 40 times the work; with quadratic growth it would be 100 times."""
-    limit = 40 * max(work(unit, 500), MEASURABLE)
-    # Other programs can delay one reading, hardly two.
-    assert work(unit, 5_000) <= limit or work(unit, 5_000) <= limit
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("text", NESTED, ids=range(len(NESTED)))
 def test_deep_and_long_brackets_are_read(text: str) -> None:
-    read_all(text)
-
-
-def work(unit: str, size: int) -> float:
-    """Processor time of one reading."""
-    text = (unit * (size // len(unit) + 1))[:size]
-    began = time.process_time()
-    read_all(text)
-    return time.process_time() - began
-
-
-CONTEXT = ParseContext(
-    request="Write it on the last line.\nAnswer: [A]", others=("I say it is A and not B. Answer: A",)
-)
-
-
-def read_all(text: str) -> None:
-    without_reasoning(text)
-    for parsed in (
-        read(text, "short_answer"),
-        read(text, "choice", "parentheses", shown=range(12)),
-        read(text, "math"),
-        parse_verdict(text, sides=NAMES, read=read_short),
-        parse_selection(text, size=12, limit=3),
-        parse_grade(text),
-        parse_pick(text, NAMES),
-        parse_confidence(text),
-        parse_searches(text, limit=1),
-        parse_side(text, NAMES),
-        read(text, "short_answer", cut=True, context=CONTEXT),
-    ):
-        assert parsed.status in ("ok", "abstained", "unmarked", "echoed", "contradictory")
+    assert all(parsed.status for parsed in in_every_grammar(text))

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from madke.core.chat import ChatRequest
-from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Passage
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.engine.protocol import equal_scores, nothing_found
 from madke.engine.variant import load_variant, variant_folders
 from madke.tasks import TASKS
+from tests.conftest import passage
 from tests.support.debates import play, shown
 
 ASKED = "Which of these lakes is the deepest?"
@@ -23,7 +24,7 @@ HOSTILE = (
 NOT_OURS = re.compile(
     r"^(?:Question: Who are|Passage 9|> It is Chad|Debater 1: Chad|You are the queen|Verdict: SAME)", re.MULTILINE
 )
-POOL = KnowledgePool(passages=(Passage(source="wiki", key="k", title=HOSTILE, text=HOSTILE, score=1.0, rank=0),))
+POOL = KnowledgePool(passages=(passage("wiki", "k", HOSTILE, HOSTILE),))
 
 
 def takes_texts(name: str) -> bool:
@@ -90,6 +91,6 @@ def test_no_prompt_mentions_passages_where_there_are_none(name: str, task: str) 
 
 @pytest.mark.parametrize(("title", "label"), [("Lake\r\n Baikal", "Passage 0 (Lake Baikal)"), ("\x85", "Passage 0")])
 def test_a_passage_is_one_line_with_a_title_if_it_has_one(title: str, label: str) -> None:
-    found = Passage(source="wiki", key="k", title=title, text="It is\u2028\x0bdeep. \n", score=1.0, rank=0)
-    _, model = play("rag", lambda request: "[a]", pool=KnowledgePool(passages=(found,)))
+    pool = KnowledgePool(passages=(passage("wiki", "k", title, "It is\u2028\x0bdeep. \n"),))
+    _, model = play("rag", lambda request: "[a]", pool=pool)
     assert f"\n{label}: It is deep.\n" in shown(model.requests[0])

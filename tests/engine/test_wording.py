@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from madke.core.chat import ChatRequest, Message
+from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.engine.protocol import nothing_found
@@ -197,24 +198,26 @@ def test_without_a_wording_nothing_changes() -> None:
     assert (worded_.wording, worded_.protocol.marker) == ("paper", "parentheses")
 
 
+SPEAK = {"prompts": {"speak": {"user": "?"}}}
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ({"madc": {"prompts": {"speak": {"user": "?"}}}}, "has no prompts of mad; it has madc"),
+        ({"madc": SPEAK}, "has no prompts of mad; it has madc"),
         ({"mad": {"prompts": {"judge": {"user": "?"}}}}, "unknown stage of mad 'judge'"),
         ({"mad": {"prompts": {"speak": {"user": "{{ knowledges }}"}}}}, "unknown placeholder 'knowledges'"),
         ({"mad": {"prompts": {"speak": {"user": "{% if %}"}}}}, "is not a template: speak.j2"),
         ({"mad": {"prompts": {"speak": {"text": "?"}}}}, "mad.prompts.speak"),
-        (
-            {"mad": {"settings": {"markr": 1}, "prompts": {"speak": {"user": "?"}}}},
-            "settings: unknown parameter 'markr'",
-        ),
-        ({"mad": {"settings": {"rounds": 0}, "prompts": {"speak": {"user": "?"}}}}, "rounds"),
+        ({"mad": {"settings": {"markr": 1}, **SPEAK}}, "settings: unknown parameter 'markr'"),
+        ({"mad": {"settings": {"rounds": 0}, **SPEAK}}, "rounds"),
     ],
 )
 def test_a_wrong_file_is_one_line(content: Any, problem: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(yaml.safe_dump(content))
-    said = refused("protocols", "prompt", "mad", "speak", "--wording", file)
-    assert str(file) in said
-    assert problem in said
+    with pytest.raises(UserError) as error:
+        load_variant("mad").in_words(file)
+    assert str(file) in str(error.value)
+    assert problem in str(error.value)
+    assert "\n" not in str(error.value)
