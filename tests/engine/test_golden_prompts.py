@@ -20,7 +20,7 @@ from madke.core.chat import ChatRequest
 from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.engine.protocol import equal_scores, nothing_found
-from madke.engine.variant import load_variant, task_prompt, variant_folders
+from madke.engine.variant import Variant, load_variant, task_prompt, variant_folders, worded
 from madke.tasks import TASKS
 from tests.support.bound_model import Bound, Values
 from tests.support.debates import QUESTION, play, prompts
@@ -73,12 +73,11 @@ def debating(marked: Callable[..., Any], confidence: str = "") -> Callable[..., 
     return reply
 
 
-def debated(name: str, pool: KnowledgePool, settings: dict[str, Any]) -> str:
+def debated(variant: Variant, pool: KnowledgePool) -> str:
     """The last prompt of each stage in each round, up to the second."""
-    variant = load_variant(name)
     confidence = "\nConfidence: 0.8" if variant.protocol.trace.weighs else ""
     reply = debating(variant.environment.filters["marked"], confidence)
-    _, model = play(name, reply, settings=settings, pool=pool, **SERVICES)
+    _, model = play(variant, reply, pool=pool, **SERVICES)
     last = {(r.purpose.stage, r.purpose.round): r for r in model.requests}
     return prompts(r for r in last.values() if r.purpose.round <= 2 or r.purpose.stage not in ("reply", "judge"))
 
@@ -92,10 +91,18 @@ def check(name: str, found: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(variant_folders()))
 def test_the_prompts_of_a_protocol(name: str, pool: KnowledgePool) -> None:
-    found = [debated(name, pool, {})]
+    variant = load_variant(name)
+    found = [debated(variant, pool)]
     if name in MORE:
-        found.append(f"##### with the settings {json.dumps(MORE[name])}\n\n{debated(name, pool, MORE[name])}")
+        more = debated(variant.with_settings(MORE[name]), pool)
+        found.append(f"##### with the settings {json.dumps(MORE[name])}\n\n{more}")
     check(name, "\n".join(found))
+
+
+def test_the_prompts_in_the_structure_of_the_papers(pool: KnowledgePool) -> None:
+    """``--wording paper``: order, roles, form of the answer and what a reader sees are those of the printed prompts."""
+    variants = [load_variant(name).in_words("paper") for name in sorted(worded("paper"))]
+    check("paper", "\n".join(f"##### {variant.name}\n\n{debated(variant, pool)}" for variant in variants))
 
 
 def asked_of(task: str) -> Question:

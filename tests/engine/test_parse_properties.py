@@ -171,14 +171,14 @@ ECHOES = [
 ]
 
 
+NOTHING = (None, (), Selection(), Verdict(consensus=None))
+
+
 @pytest.mark.parametrize("echo", ECHOES)
-@pytest.mark.parametrize("around", ["{}", "I was told: {}", "{}\nI do not know."])
-def test_an_echo_of_what_was_asked_for_never_counts(echo: str, around: str) -> None:
-    text = around.replace("{}", echo)
-    for parsed in in_every_grammar(text):
-        value = parsed.value
-        nothing = (None, (), Selection(), Verdict(consensus=None))
-        assert value in nothing or parsed.rule in ("text", "no_found")
+def test_an_echo_of_what_was_asked_for_never_counts(echo: str) -> None:
+    for text in (echo, f"I was told: {echo}", f"{echo}\nI do not know."):
+        for parsed in in_every_grammar(text):
+            assert parsed.value in NOTHING or parsed.rule in ("text", "no_found")
 
 
 MEASURABLE = 0.01
@@ -208,20 +208,20 @@ def work(unit: str, size: int) -> float:
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_work_grows_with_the_length_and_no_faster(unit: str) -> None:
     """Ten times the text is at most 40 times the work; with quadratic growth it would be 100 times."""
-    limit = 40 * max(work(unit, 500), MEASURABLE)
+    limit = 40 * max(work(unit, 300), MEASURABLE)
     # Other programs can delay one reading, hardly two.
-    assert work(unit, 5_000) <= limit or work(unit, 5_000) <= limit
+    assert work(unit, 3_000) <= limit or work(unit, 3_000) <= limit
 
 
 NESTED = [
-    "[" * 10_000 + "]" * 10_000,
-    "The answer is " + "(" * 10_000 + ")" * 10_000,
-    '{"a":' * 10_000 + "}" * 10_000,
-    "\\boxed{" * 10_000 + "}" * 10_000,
+    "[" * 1_500 + "]" * 1_500,
+    "The answer is " + "(" * 1_500 + ")" * 1_500,
+    '{"a":' * 1_500 + "}" * 1_500,
+    "\\boxed{" * 1_500 + "}" * 1_500,
     "The answer is [a" + " " * 50_000 + "b].",
-    "The answer is [" + "\\a" * 25_000 + " word].",
+    "The answer is [" + "\\a" * 10_000 + " word].",
     "The answer is " + "\\a" * 400 + " word, " * 400,
-    "[" + "1, " * 10_000 + "x]",
+    "[" + "1, " * 5_000 + "x]",
 ]
 
 
