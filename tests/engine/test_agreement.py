@@ -106,15 +106,11 @@ def test_quotes_are_looked_up_and_a_false_one_is_no_citation() -> None:
     assert found.checked
 
 
-def test_prompts_ask_for_quotes_only_if_told_to() -> None:
-    for cite in (False, True):
-        _, model = play("madke", disagreeing_until(2), pool=POOL, sources=("wiki",), settings={"cite": cite})
-        asks = {
-            stage: "quotation marks" in shown(asked(model, stage=stage)[0]) for stage in ("speak", "reply", "judge")
-        }
-        assert asks == {"speak": cite, "reply": cite, "judge": False}
-    _, model = play("madke", disagreeing_until(2), sources=("wiki",), settings={"cite": True})
-    assert "quotation marks" not in shown(asked(model, stage="speak")[0]), "without passages there is nothing to quote"
+@pytest.mark.parametrize(("pool", "asks"), [(POOL, True), (KnowledgePool(), False)])
+def test_prompts_ask_for_quotes_where_there_is_something_to_quote(pool: KnowledgePool, asks: bool) -> None:
+    _, model = play("madke", disagreeing_until(2), pool=pool, sources=("wiki",), settings={"cite": True})
+    assert ("quotation marks" in shown(asked(model, stage="speak")[0])) is asks
+    assert "quotation marks" not in shown(asked(model, stage="judge")[0])
 
 
 # The map of a disagreement: positions, what stands behind them, contradictions and changes.

@@ -22,7 +22,6 @@ SIDES = ("Affirmative side", "Negative side")
 AGENTS = ("AGENT_1", "AGENT_2", "AGENT_10")
 
 VERDICTS = [
-    ("Verdict: [SAME]", True),
     ("Verdict: SAME", True),
     ("**Verdict: [Same.]**", True),
     ("DIFFERENT", False),
@@ -30,11 +29,8 @@ VERDICTS = [
     ("Verdict: [KEEP]", True),
     ("The date is wrong.\nVerdict: [REVISE]", False),
     ("Both say [No], so they are the same.\nVerdict: [SAME]", True),
-    ("Debater 1 says [Yes]. Debater 2 says [No].\nVerdict: [DIFFERENT]", False),
-    ("The answers are not [SAME].\nVerdict: [DIFFERENT]", False),
     ("They agree. [Yes]", True),
     ("**[yes.]**", True),
-    ("[NO].", False),
     ("Verdict: No, they name two cities.", False),
     ("[Yes] would need the same city.\n\n[No]", False),
     ("It is [No], not [Yes]", False),
@@ -48,7 +44,6 @@ VERDICTS = [
     ("[Yes] only if both name the same city.", None),
     ("If they agree, reply [Yes]; otherwise, reply [No].", None),
     ("I can't reply [Yes].", None),
-    ("Both debaters answer [No].", None),
     ("Both say [No], so they are consistent.", None),
     ("[Yes] is what they argue for. They agree.", None),
     ("Reply [SAME or DIFFERENT].", None),
@@ -119,7 +114,6 @@ READINGS: dict[str, tuple[Any, list[tuple[str, Any]]]] = {
         lambda text: parse_side(text, (*SIDES, "Debater 1", "Debater 10")).value,
         [
             ("Side: Negative side\nThe answer is [Danube].", "Negative side"),
-            ("**Side:** Affirmative\nThe answer is [Danube].", "Affirmative side"),
             ("Side: debater 10", "Debater 10"),
             ("Side: Debater 100", None),
             ("Side: none", None),
