@@ -28,12 +28,16 @@ from tests.support.debates import QUESTION, play, prompts
 GOLDEN = Path(__file__).parents[1] / "golden"
 SERVICES: dict[str, Any] = {"score_answers": equal_scores, "retrieve": nothing_found}
 
-MORE: dict[str, dict[str, Any]] = {
-    "chateval": {"talk": "simultaneous", "summarized": True, "rounds": 3},
-    "lemmas": {"end": "pick"},
-    "liang": {"debaters": 2, "extract": "always", "rounds": 1},
+MORE: dict[str, list[dict[str, Any]]] = {
+    "chateval": [{"talk": "simultaneous", "summarized": True, "rounds": 3}],
+    "lemmas": [{"end": "pick"}],
+    "liang": [
+        {"debaters": 2, "extract": "always", "rounds": 1},
+        *({"level": level, "rounds": 1} for level in (0, 1, 3)),
+        {"level": 0, "debaters": 3, "rounds": 1},
+    ],
 }
-"""Settings of a second debate, for stages and wordings that a protocol has only then."""
+"""Settings of further debates, for stages and wordings that a protocol has only then."""
 
 OF_TASK = {
     "answer_list": Question(id="l", question="Which lakes are the deepest?", task="answer_list"),
@@ -93,9 +97,9 @@ def check(name: str, found: str) -> None:
 def test_the_prompts_of_a_protocol(name: str, pool: KnowledgePool) -> None:
     variant = load_variant(name)
     found = [debated(variant, pool)]
-    if name in MORE:
-        more = debated(variant.with_settings(MORE[name]), pool)
-        found.append(f"##### with the settings {json.dumps(MORE[name])}\n\n{more}")
+    for settings in MORE.get(name, ()):
+        more = debated(variant.with_settings(settings), pool)
+        found.append(f"##### with the settings {json.dumps(settings)}\n\n{more}")
     check(name, "\n".join(found))
 
 

@@ -13,45 +13,7 @@ from madke.core.chat import ChatRequest
 from madke.core.question import Question
 from madke.engine.variant import load_variant
 from madke.runs.spec import role_models
-from tests.support.debates import play, shown
-
-OPEN = json.dumps({"reason": "Both have a point.", "settled": False, "side": "", "answer": ""})
-
-
-def never_settled(request: ChatRequest) -> str:
-    """The judge settles nothing; debaters say who they are and when."""
-    purpose = request.purpose
-    match purpose.stage:
-        case "judge":
-            return OPEN
-        case "extract":
-            return f"Extracted after iteration {purpose.round}: [Lake Tanganyika]."
-    return f"{purpose.agent} in iteration {purpose.round}: the answer is [Lake {purpose.agent}]."
-
-
-def test_the_level_changes_the_debaters_system_text_and_whether_the_first_reply_must_disagree() -> None:
-    by_level = []
-    for level in (0, 1, 2, 3):
-        _, model = play("liang", never_settled, settings={"level": level})
-        by_level.append(model.requests)
-    for requests in zip(*by_level, strict=True):
-        purpose = requests[0].purpose
-        assert len({request.messages[0].content for request in requests}) == (1 if purpose.agent == "judge" else 4)
-        first_reply = (purpose.agent, purpose.round) == ("Negative", 1)
-        assert len({request.messages[1:] for request in requests[1:]}) == 1
-        assert (requests[0].messages[1:] == requests[1].messages[1:]) != first_reply
-    _, default = play("liang", never_settled)
-    assert default.requests[0].messages == by_level[2][0].messages
-
-
-@pytest.mark.parametrize("settings", [{}, {"debaters": 3}])
-def test_at_level_0_no_prompt_of_a_debater_asks_for_disagreement(settings: dict[str, Any]) -> None:
-    _, model = play("liang", never_settled, settings={"level": 0, **settings})
-    for request in model.requests:
-        if request.purpose.agent != "judge":
-            assert "agree fully" in request.messages[0].content
-            assert "disagree" not in shown(request).casefold()
-            assert "different answer" not in shown(request)
+from tests.support.debates import play
 
 
 def test_different_models_can_play_the_roles() -> None:
