@@ -43,7 +43,7 @@ test: $(STAMP)
 # Each order in one process, since pytest-xdist would share the tests out. They run at the same time, so that each meets
 # a busy machine. Left out are tests that mostly start other processes.
 SEEDS        ?= 1 2
-RANDOM_TESTS ?= $(addprefix tests/,api core data docs engine lemmas report scoring tasks)
+RANDOM_TESTS ?= $(addprefix tests/,api core data docs lemmas report scoring tasks variants)
 test-random: $(STAMP)
 	@mkdir -p build; running=; status=0; \
 	for seed in $(SEEDS); do \
