@@ -22,6 +22,13 @@ def test_different_models_can_play_the_roles() -> None:
     assert named == {"Affirmative": "openai/a", "Negative": "openai/b", "judge": "openai/c"}
 
 
+def test_the_answer_of_a_judge_is_read_by_the_task() -> None:
+    settled = json.dumps({"settled": True, "side": "Negative", "answer": "(B)"})
+    question = Question(id="q", question="Which?", task="choice", choices=("one", "two"))
+    transcript, _ = play("liang", lambda request: settled, question=question)
+    assert transcript.answer == "B"
+
+
 @pytest.mark.slow
 def test_the_authors_recorded_debates_end_when_and_as_they_did(shared_data: Path) -> None:
     lines = gzip.decompress((shared_data / "recorded" / "mad_commonmt_debates_100.jsonl.gz").read_bytes()).splitlines()
