@@ -38,14 +38,12 @@ PLANTED = {
     "curly quotes and dashes": ('fishermen\'s catch - "dagaa" - is dried', 1, "found", (1,)),
     "hyphenated at a line break": ("is the second deepest lake", 1, "found", (1,)),
     "a hyphen less": ("The wellknown cooperative opened", 3, "found", (3,)),
-    "CJK": ("東京は日本の首都であり、最大の都市です", 2, "found", (2,)),
     "CJK with full-width digits": ("人口は約1400万人です。人口", 2, "not_found", ()),
     "CJK part, digits": ("最大の都市です。人口は約1400万人", 2, "found", (2,)),
     "Cyrillic": ("является самым глубоким озером", 5, "found", (5,)),
     "invisible characters": ("Lake\u200b Baikal is\u00ad the deepest", 0, "found", (0,)),
     "Cyrillic look-alikes": ("L\u0430ke B\u0430ik\u0430l is the deepest lake", 0, "approximate", (0,)),
     "a slip of the pen": ("It holds a fifth of the fresch water", 0, "approximate", (0,)),
-    "an article less": ("Lake Baikal is deepest lake in the world", 0, "approximate", (0,)),
     "another passage": ("Lake Tanganyika is the second deepest lake", 0, "misattributed", (1,)),
     "a passage that was never shown": ("It holds a fifth of the fresh water", 99, "misattributed", (0,)),
     "stitched with an ellipsis": ("Lake Baikal is the deepest ... a fifth of the fresh water", 0, "stitched", (0,)),
@@ -140,7 +138,6 @@ def test_sentences_joined_are_the_text_and_know_what_they_cite() -> None:
         ("Baikal has 1,642 metres [0][7].", "Baikal has 1,642 metres [0]."),
         ("Baikal is the deepest [2]. Zebras live there [2].", "Baikal is the deepest. Zebras live there [2]."),
         ("It was [0].", "It was [0]."),
-        ("Nothing is cited here.", "Nothing is cited here."),
     ],
 )
 def test_a_citation_of_another_passage_or_of_one_about_something_else_is_removed(text: str, checked: str) -> None:

@@ -81,7 +81,6 @@ NO_ANSWER = [
     ("None of the passages names the composer. I have no answer.", "abstained"),
     ("The passages do not mention the composer.", "abstained"),
     ("The answer is not found in the passages.", "abstained"),
-    ("Answer: I cannot tell.", "abstained"),
     ("The answer is [unknown].", "abstained"),
     ("Both [Rome] and [Milan] fit; I can't settle on one.", "abstained"),
     ("The answer is [answer].", "echoed"),
@@ -97,7 +96,6 @@ NO_ANSWER = [
 ]
 CORRECTED = [
     "The answer is [Rome]. Wait, that is Italy. The answer is [Oslo].",
-    "The answer is [Rome]. No, the answer is [Oslo].",
     "Answer: Rome\nOn second thought, Rome is in Italy.\nAnswer: Oslo",
     "Answer: Rome\nFinal answer: Oslo",
 ]
