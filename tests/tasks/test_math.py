@@ -160,7 +160,7 @@ HOSTILE = {
 def test_hostile_text_neither_raises_nor_hangs(text: str) -> None:
     TASK.read(text, ASKED)
     assert same(text, text)
-    assert not same(text, "x^{19}-17x^5+11=0")
+    assert not same(text, "x + 1")
 
 
 @pytest.mark.slow
