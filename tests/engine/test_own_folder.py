@@ -84,7 +84,7 @@ WRONG: list[tuple[str, Callable[[str], str | bytes], str]] = [
     ("protocol.yaml", replaced("early_stop: agreement", "early_stop: judge"), "judge.j2: missing"),
     ("protocol.yaml", lambda text: "rounds: \x1b", "protocol.yaml: is not YAML"),
     ("protocol.yaml", lambda text: "rounds: 2026-99-99", "protocol.yaml: is not YAML"),
-    ("protocol.yaml", lambda text: "rounds: " + "[" * 3000, "protocol.yaml: is not YAML"),
+    ("protocol.yaml", lambda text: "rounds: " + "[" * 1000, "protocol.yaml: is not YAML"),
     ("reply.j2", replaced("Keep it", "{{ verdict }} Keep it"), "unknown placeholder 'verdict'"),
     ("reply.j2", replaced("answer_form", "form"), "reply.j2: needs a template 'form.j2'"),
     ("reply.j2", replaced("{% endblock %}", ""), "reply.j2"),
