@@ -32,11 +32,8 @@ QUESTIONS = {
 }
 FORMS: list[tuple[str, Marker]] = [
     ("short_answer", "brackets"),
-    ("short_answer", "text"),
-    ("claim", "brackets"),
-    ("choice", "brackets"),
+    ("claim", "text"),
     ("choice", "parentheses"),
-    ("math", "brackets"),
     ("math", "boxed"),
 ]
 NAMES = ("Debater 1", "Debater 10", "Negative side")
@@ -185,7 +182,7 @@ MEASURABLE = 0.01
 """Seconds below which the clock is too coarse to compare."""
 HOSTILE = [
     *"[]({})\"'\\ \n<$*`.-1A“",
-    "[]", "{}", "[a]", "[1]", "[1, ", "[A] or ", "[Yes] ", "[Yes", '{"a": "', "{'a': 'b', ", '{"a": "x"\n', "{a: ",
+    "{}", "[a]", "[1]", "[1, ", "[A] or ", "[Yes", '{"a": "', "{'a': 'b', ", '{"a": "x"\n', "{a: ",
     '{"answer": {', "\\boxed{", "<answer>", "<think>", "</think>", "the answer is ", "Answer: A\n", "answer to ",
     "neither nor ", "Debater 2:\n", "> [A]\n", "```\n", "<reply>", "User: a\n", '"[A]" ', "' [", "yes, ", "`[`",
     "Ranking: ", "Selected: [1]\n", "Verdict: SAME\n", '{"same": true} ', "(It contains [No Found]) ", "a. ", "A\n",
@@ -208,9 +205,9 @@ def work(unit: str, size: int) -> float:
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_work_grows_with_the_length_and_no_faster(unit: str) -> None:
     """Ten times the text is at most 40 times the work; with quadratic growth it would be 100 times."""
-    limit = 40 * max(work(unit, 300), MEASURABLE)
+    limit = 40 * max(work(unit, 500), MEASURABLE)
     # Other programs can delay one reading, hardly two.
-    assert work(unit, 3_000) <= limit or work(unit, 3_000) <= limit
+    assert work(unit, 5_000) <= limit or work(unit, 5_000) <= limit
 
 
 NESTED = [
