@@ -2,7 +2,6 @@
 
 import logging
 import pickle
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,28 +9,11 @@ from typing import Any
 import pytest
 
 from madke.core.chat import ChatRequest, Completion, Purpose
-from madke.core.events import (
-    CallDelta,
-    CallStarted,
-    DebateFinished,
-    never_raising,
-)
-from madke.core.knowledge import KnowledgePool, Passage
+from madke.core.events import CallDelta, CallStarted, DebateFinished, never_raising
 from madke.core.transcript import Transcript
 from madke.models.store import CallStore
 from tests.support.pipelines import stored
 from tests.support.plain import play, sign
-
-POOL = KnowledgePool(
-    passages=tuple(Passage(source="wiki", key=str(n), title=f"T{n}", text=f"p{n}", score=1, rank=n) for n in range(3))
-)
-
-
-def heard(replies: Callable[..., Any] | None = None, **settings: Any) -> tuple[list[Any], Transcript, Any]:
-    """(What the listener was told, the transcript, the model)."""
-    told: list[Any] = []
-    transcript, model = play(replies, listen=told.append, **settings)
-    return told, transcript, model
 
 
 def test_what_a_listener_raises_is_logged_once_a_kind_and_goes_no_further(caplog: pytest.LogCaptureFixture) -> None:
@@ -64,16 +46,27 @@ class Streaming:
         return Completion(text=text)
 
 
-def test_parts_of_replies_are_told_where_they_are_asked_for() -> None:
-    told, transcript, _ = heard(model=Streaming(), deltas=True, rounds=1)
-    parts: dict[Any, str] = {}
+def parts_of(**settings: Any) -> tuple[dict[str, str], Transcript]:
+    """Debater -> the parts of its reply that a listener was told, joined; and the transcript."""
+    told: list[Any] = []
+    transcript, _ = play(listen=told.append, rounds=1, **settings)
+    parts: dict[str, str] = {}
     for event in told:
         if isinstance(event, CallDelta):
             parts[event.purpose.agent] = parts.get(event.purpose.agent, "") + event.text
+    return parts, transcript
+
+
+def test_parts_of_replies_are_told_where_they_are_asked_for_also_through_the_call_store(tmp_path: Path) -> None:
+    with CallStore(tmp_path / "calls.sqlite") as store:
+        parts, transcript = parts_of(model=stored(Streaming(), store), deltas=True)
+        at_once, again = parts_of(model=stored(Streaming(), store), deltas=True)
     assert parts == {turn.agent: turn.stance.text for turn in transcript.rounds[0].turns}
-    quiet, same, _ = heard(model=Streaming(), rounds=1)
-    assert not any(isinstance(event, CallDelta) for event in quiet)
-    assert same == transcript
+    assert at_once == {}, "the store answers in one piece"
+    assert again.rounds == transcript.rounds
+    quiet, same = parts_of(model=Streaming())
+    assert quiet == {}
+    assert same.rounds == transcript.rounds
 
 
 def test_a_callback_is_no_part_of_a_request() -> None:
@@ -84,12 +77,3 @@ def test_a_callback_is_no_part_of_a_request() -> None:
     assert hash(heard_one) == hash(request)
     assert repr(heard_one) == repr(request)
     assert pickle.loads(pickle.dumps(heard_one)).on_delta is None
-
-
-def test_parts_of_replies_pass_through_the_call_store(tmp_path: Path) -> None:
-    with CallStore(tmp_path / "calls.sqlite") as store:
-        told, transcript, _ = heard(model=stored(Streaming(), store), deltas=True, rounds=1)
-        assert any(isinstance(event, CallDelta) for event in told)
-        again, same, _ = heard(model=stored(Streaming(), store), deltas=True, rounds=1)
-    assert not any(isinstance(event, CallDelta) for event in again)  # the store answers in one piece
-    assert same.rounds == transcript.rounds

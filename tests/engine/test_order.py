@@ -24,26 +24,17 @@ def cast(names: str) -> list[dict[str, str]]:
     return [{"name": name} for name in names]
 
 
-def ordered(answers: list[Any], by: str = "madc", rounds: int = 2, **options: Any) -> str:
-    """The agents in the order of the last round, where ``answers`` are those of A, B, C, ... in every round."""
-    names = "ABCDEFGHIJ"[: len(answers)]
-    replies = signed(dict(zip(names, answers, strict=True)))
-    transcript, _ = play(replies, debaters=cast(names), order=by, rounds=rounds, **options)
-    return "".join(transcript.rounds[-1].order)
-
-
 def handshakes(answers: list[str], **settings: Any) -> tuple[dict[str, list[str]], Transcript]:
     """The variant ``madc`` with these first answers; the answers that each agent read, and the transcript."""
-    names = [f"Debater {n}" for n in range(1, len(answers) + 1)]
-    first = dict(zip(names, answers, strict=True))
+    first = {f"Debater {n}": answer for n, answer in enumerate(answers, start=1)}
     transcript, model = play_variant(
         "madc",
         lambda r: f"Step 1: {r.purpose.agent} multiplies. The answer is: ({first[r.purpose.agent]}).",
         question=SUM,
-        settings={"debaters": len(names), **settings},
+        settings={"debaters": len(answers), **settings},
     )
     read = {turn.agent: [first[peer] for peer in turn.reads] for turn in transcript.rounds[1].turns}
-    for agent in names:
+    for agent in first:
         (request,) = asked(model, agent=agent, round=2)
         _, said = own_and_others(request)
         assert [line.split("(")[1].split(")")[0] for line in said.splitlines() if "multiplies" in line] == read[agent]
@@ -58,15 +49,15 @@ def test_the_example_of_the_appendix() -> None:
     _, transcript = handshakes(["162", "306", "324", "162", "306", "162"])
     first = {turn.agent: turn.stance.answer for turn in transcript.rounds[0].turns}
     second = transcript.rounds[1]
-    assert [first[agent] for agent in second.order] == APPENDIX
-    assert [second.scores[agent] for agent in second.order] == [0, 1, 1, 2, 2, 2]
+    assert [(first[agent], second.scores[agent]) for agent in second.order] == list(
+        zip(APPENDIX, (0, 1, 1, 2, 2, 2), strict=True)
+    )
 
 
 @pytest.mark.parametrize("score", ["global", "per_reader"])
 def test_the_example_of_the_appendix_as_its_reader_saw_it(score: str) -> None:
     # With the reader's own 306 there are three of each, and the earlier group stands first; without it, two and three.
-    settings = {"order.score": score}
-    read, _ = handshakes(["306", "162", "306", "324", "162", "162", "306"], **settings)
+    read, _ = handshakes(["306", "162", "306", "324", "162", "162", "306"], **{"order.score": score})
     assert read["Debater 1"] == APPENDIX
 
 
@@ -75,12 +66,14 @@ def test_the_example_of_the_appendix_as_its_reader_saw_it(score: str) -> None:
     [
         (["x", "y", "x", "y"], "ACBD"),
         (["y", "x", "x", "y", "z"], "EADBC"),
-        (["x", "y", "z"], "ABC"),
         (["x", "y", "y", "z", "z", "z"], "ABCDEF"),
     ],
 )
 def test_ties_go_by_answer_group_and_then_by_the_agents_number(answers: list[str], order: str) -> None:
-    assert ordered(answers) == order
+    names = "ABCDEF"[: len(answers)]
+    replies = signed(dict(zip(names, answers, strict=True)))
+    transcript, _ = play(replies, debaters=cast(names), order="madc")
+    assert "".join(transcript.rounds[-1].order) == order
 
 
 def test_a_random_order_is_drawn_anew_in_every_round_and_can_be_repeated() -> None:

@@ -16,37 +16,26 @@ from madke.core.registry import import_object
 from madke.core.transcript import Final
 from madke.engine.settings import Count, Reads
 from madke.engine.steps import Debate
+from madke.models.scripted import ScriptedChat
+from madke.runs.request import RunRequest
+from madke.runs.spec import resolve
 from tests.support.cli import madke as madke_command
+from tests.support.debates import asked, shown
 
 QUESTION = {"id": "q", "question": "Which lake is the deepest?", "golden_answers": ["Lake Baikal"]}
 PAGE = Path(asset("prompts")).parent / "docs" / "extend.md"
 
 
-class Replies:
-    """A model that keeps its requests; debaters differ until round 2."""
-
-    name = "replies"
-
-    def __init__(self) -> None:
-        self.requests: list[ChatRequest] = []
-
-    async def complete(self, request: ChatRequest) -> madke.Completion:
-        self.requests.append(request)
-        purpose = request.purpose
-        match purpose.stage:
-            case "sceptic":
-                return madke.Completion(text=f"How deep is it, in round {purpose.round}? The answer is Lake Chad.")
-            case "judge":
-                return madke.Completion(text="DIFFERENT" if purpose.round == 1 else "SAME")
-        lake = "Baikal" if purpose.agent == "Debater 1" or purpose.round > 1 else "Tanganyika"
-        return madke.Completion(text=f"I looked it up. The answer is Lake {lake}.")
-
-    def shown(self, stage: str, round_n: int) -> list[str]:
-        return [
-            "\n".join(message.content for message in request.messages)
-            for request in self.requests
-            if (request.purpose.stage, request.purpose.round) == (stage, round_n)
-        ]
+def doubted(request: ChatRequest) -> str:
+    """A sceptic asks; debaters and judge differ until round 2."""
+    purpose = request.purpose
+    match purpose.stage:
+        case "sceptic":
+            return f"How deep is it, in round {purpose.round}? The answer is Lake Chad."
+        case "judge":
+            return "DIFFERENT" if purpose.round == 1 else "SAME"
+    lake = "Baikal" if purpose.agent == "Debater 1" or purpose.round > 1 else "Tanganyika"
+    return f"I looked it up. The answer is Lake {lake}."
 
 
 @pytest.fixture
@@ -66,8 +55,8 @@ def doubting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return import_object("doubting:doubting")
 
 
-def test_a_sceptic_is_read_in_the_next_round_and_has_no_vote(tmp_path: Path, doubting: Any) -> None:
-    model = Replies()
+def test_a_sceptic_is_read_in_the_next_round_and_has_no_vote(doubting: Any) -> None:
+    model = ScriptedChat(doubted)
     run = madke.run(
         [QUESTION], protocol=doubting, prompts="my-protocols", model=model, sources="none", settings={"rounds": 2}
     )
@@ -75,29 +64,28 @@ def test_a_sceptic_is_read_in_the_next_round_and_has_no_vote(tmp_path: Path, dou
     assert (transcript.answer, transcript.stop_reason) == ("Lake Baikal", "consensus")
     assert [[remark.role for remark in entry.remarks] for entry in transcript.rounds] == [["sceptic"], []]
     assert {turn.agent for entry in transcript.rounds for turn in entry.turns} == {"Debater 1", "Debater 2"}
-    assert all("How deep is it, in round 1?" in text for text in model.shown("reply", 2))
+    assert all("How deep is it, in round 1?" in shown(request) for request in asked(model, stage="reply", round=2))
     assert transcript.rounds[1].turns[0].reads == ("Debater 2", "sceptic")
-    for stage, n in (("judge", 1), ("judge", 2), ("summarize", 2)):
-        assert all("How deep" not in text for text in model.shown(stage, n))
-    assert transcript.agreement is not None
+    for request in [*asked(model, stage="judge"), *asked(model, stage="summarize")]:
+        assert "How deep" not in shown(request)
     assert transcript.agreement.same
     assert transcript.usage["sceptic"].calls == 1
 
 
-def test_a_function_is_named_on_the_command_line_and_its_role_has_a_model(tmp_path: Path, doubting: Any) -> None:
-    request = madke.RunRequest(
-        questions=[QUESTION], protocol="doubting:doubting", prompts="my-protocols", cast={"sceptic": Replies()}
+def test_a_function_is_named_on_the_command_line_and_its_role_has_a_model(doubting: Any) -> None:
+    sceptic = ScriptedChat(doubted)
+    spec = resolve(
+        RunRequest(
+            questions=[QUESTION], protocol="doubting:doubting", prompts="my-protocols", cast={"sceptic": sceptic}
+        )
     )
-    from madke.runs.spec import resolve
-
-    spec = resolve(request)
     assert spec.record.protocol.function == "doubting:doubting"
     assert spec.record.models["sceptic"] != spec.record.models["judge"]
     assert spec.protocol.trace.calls == (5, 12)
     with pytest.raises(UserError, match=r"unknown parameter .debate.*doubting:doubting has: rounds"):
         spec.variant.with_settings({"debate": 2})
     with pytest.raises(UserError, match="protocol doubting:nothing cannot be imported"):
-        resolve(madke.RunRequest(questions=[QUESTION], protocol="doubting:nothing"))
+        resolve(RunRequest(questions=[QUESTION], protocol="doubting:nothing"))
 
 
 def test_a_function_of_your_own_and_its_prompts_are_printed(doubting: Any) -> None:
@@ -107,8 +95,8 @@ def test_a_function_of_your_own_and_its_prompts_are_printed(doubting: Any) -> No
     assert "MADKE" not in done.stdout, "the notes of the folder that lends its templates"
     assert "Calls per question: 5-12\n" in done.stdout
     assert "sceptic: sceptic.j2\n" in done.stdout
-    asked = madke_command("protocols", "prompt", "doubting:doubting", "sceptic", "--prompts", "my-protocols")
-    assert asked.stdout.startswith("sceptic: sceptic, round 1\n"), asked.stderr
+    prompt = madke_command("protocols", "prompt", "doubting:doubting", "sceptic", "--prompts", "my-protocols")
+    assert prompt.stdout.startswith("sceptic: sceptic, round 1\n"), prompt.stderr
 
 
 async def no_answer(debate: Debate) -> Any:
@@ -151,7 +139,7 @@ async def taken(debate: Debate, *, temperature: float = 0) -> Final:
     ],
 )
 def test_what_is_wrong_in_a_function_is_one_line_before_any_call(function: Any, said: str) -> None:
-    model = Replies()
+    model = ScriptedChat(doubted)
     with pytest.raises(UserError, match=re.escape(said)):
         madke.run([QUESTION], protocol=function, model=model, sources="none")
     assert model.requests == []
@@ -174,7 +162,7 @@ async def no_loop(debate: Debate) -> Final:
 def test_a_function_may_stop_without_a_reason_or_a_loop(function: Any, rounds: int, reason: str) -> None:
     ended: list[Any] = []
     heard = lambda event: ended.append(event) if isinstance(event, madke.events.RoundEnded) else None  # noqa: E731
-    run = madke.run([QUESTION], protocol=function, model=Replies(), sources="none", listen=heard)
+    run = madke.run([QUESTION], protocol=function, model=ScriptedChat(doubted), sources="none", listen=heard)
     (transcript,) = run.transcripts()
     assert (len(transcript.rounds), transcript.stop_reason) == (rounds, reason)
     assert [event.round.n for event in ended] == [*range(1, rounds + 1)]

@@ -30,7 +30,12 @@ QUESTIONS = {
     "choice": Question(id="q", question="?", task="choice", choices=("tin", "mercury", "iron", "A gas")),
     "math": Question(id="q", question="?", task="math"),
 }
-MARKERS: tuple[Marker, ...] = ("brackets", "parentheses", "boxed", "text")
+FORMS: list[tuple[str, Marker]] = [
+    ("short_answer", "brackets"),
+    ("claim", "text"),
+    ("choice", "parentheses"),
+    ("math", "boxed"),
+]
 NAMES = ("Debater 1", "Debater 10", "Negative side")
 
 PIECES = st.sampled_from([
@@ -55,14 +60,18 @@ def read_short(raw: str) -> str | None:
     return TASKS["short_answer"].read(raw, QUESTIONS["short_answer"])
 
 
+PEER = ParseContext(request="Write it on the last line.\nAnswer: [A]", others=("I say it is A and not B. Answer: A",))
+
+
 def in_every_grammar(text: str) -> Iterator[Parsed]:
-    for task in QUESTIONS:
-        for marker in MARKERS:
-            yield read(text, task, marker, shown=range(12))
+    for task, marker in FORMS:
+        yield read(text, task, marker, shown=range(12))
+    yield read(text, "short_answer", cut=True, context=PEER)
     yield parse_verdict(text, sides=NAMES, read=read_short)
     yield parse_selection(text, size=12, limit=3)
     yield parse_grade(text)
     yield parse_pick(text, NAMES)
+    yield parse_side(text, NAMES)
     yield parse_confidence(text)
     yield parse_searches(text, limit=1)
 
@@ -159,21 +168,21 @@ ECHOES = [
 ]
 
 
+NOTHING = (None, (), Selection(), Verdict(consensus=None))
+
+
 @pytest.mark.parametrize("echo", ECHOES)
-@pytest.mark.parametrize("around", ["{}", "I was told: {}", "{}\nI do not know."])
-def test_an_echo_of_what_was_asked_for_never_counts(echo: str, around: str) -> None:
-    text = around.replace("{}", echo)
-    for parsed in in_every_grammar(text):
-        value = parsed.value
-        nothing = (None, (), Selection(), Verdict(consensus=None))
-        assert value in nothing or parsed.rule in ("text", "no_found")
+def test_an_echo_of_what_was_asked_for_never_counts(echo: str) -> None:
+    for text in (echo, f"I was told: {echo}", f"{echo}\nI do not know."):
+        for parsed in in_every_grammar(text):
+            assert parsed.value in NOTHING or parsed.rule in ("text", "no_found")
 
 
 MEASURABLE = 0.01
 """Seconds below which the clock is too coarse to compare."""
 HOSTILE = [
     *"[]({})\"'\\ \n<$*`.-1A“",
-    "[]", "{}", "[a]", "[1]", "[1, ", "[A] or ", "[Yes] ", "[Yes", '{"a": "', "{'a': 'b', ", '{"a": "x"\n', "{a: ",
+    "{}", "[a]", "[1]", "[1, ", "[A] or ", "[Yes", '{"a": "', "{'a': 'b', ", '{"a": "x"\n', "{a: ",
     '{"answer": {', "\\boxed{", "<answer>", "<think>", "</think>", "the answer is ", "Answer: A\n", "answer to ",
     "neither nor ", "Debater 2:\n", "> [A]\n", "```\n", "<reply>", "User: a\n", '"[A]" ', "' [", "yes, ", "`[`",
     "Ranking: ", "Selected: [1]\n", "Verdict: SAME\n", '{"same": true} ', "(It contains [No Found]) ", "a. ", "A\n",
@@ -183,16 +192,13 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-NESTED = [
-    "[" * 10_000 + "]" * 10_000,
-    "The answer is " + "(" * 10_000 + ")" * 10_000,
-    '{"a":' * 10_000 + "}" * 10_000,
-    "\\boxed{" * 10_000 + "}" * 10_000,
-    "The answer is [a" + " " * 50_000 + "b].",
-    "The answer is [" + "\\a" * 25_000 + " word].",
-    "The answer is " + "\\a" * 400 + " word, " * 400,
-    "[" + "1, " * 10_000 + "x]",
-]
+def work(unit: str, size: int) -> float:
+    """Processor time of one reading."""
+    text = (unit * (size // len(unit) + 1))[:size]
+    began = time.process_time()
+    without_reasoning(text)
+    list(in_every_grammar(text))
+    return time.process_time() - began
 
 
 @pytest.mark.slow
@@ -204,38 +210,19 @@ def test_work_grows_with_the_length_and_no_faster(unit: str) -> None:
     assert work(unit, 5_000) <= limit or work(unit, 5_000) <= limit
 
 
+NESTED = [
+    "[" * 1_500 + "]" * 1_500,
+    "The answer is " + "(" * 1_500 + ")" * 1_500,
+    '{"a":' * 1_500 + "}" * 1_500,
+    "\\boxed{" * 1_500 + "}" * 1_500,
+    "The answer is [a" + " " * 50_000 + "b].",
+    "The answer is [" + "\\a" * 10_000 + " word].",
+    "The answer is " + "\\a" * 400 + " word, " * 400,
+    "[" + "1, " * 5_000 + "x]",
+]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("text", NESTED, ids=range(len(NESTED)))
 def test_deep_and_long_brackets_are_read(text: str) -> None:
-    read_all(text)
-
-
-def work(unit: str, size: int) -> float:
-    """Processor time of one reading."""
-    text = (unit * (size // len(unit) + 1))[:size]
-    began = time.process_time()
-    read_all(text)
-    return time.process_time() - began
-
-
-CONTEXT = ParseContext(
-    request="Write it on the last line.\nAnswer: [A]", others=("I say it is A and not B. Answer: A",)
-)
-
-
-def read_all(text: str) -> None:
-    without_reasoning(text)
-    for parsed in (
-        read(text, "short_answer"),
-        read(text, "choice", "parentheses", shown=range(12)),
-        read(text, "math"),
-        parse_verdict(text, sides=NAMES, read=read_short),
-        parse_selection(text, size=12, limit=3),
-        parse_grade(text),
-        parse_pick(text, NAMES),
-        parse_confidence(text),
-        parse_searches(text, limit=1),
-        parse_side(text, NAMES),
-        read(text, "short_answer", cut=True, context=CONTEXT),
-    ):
-        assert parsed.status in ("ok", "abstained", "unmarked", "echoed", "contradictory")
+    assert all(parsed.status for parsed in in_every_grammar(text))

@@ -33,7 +33,7 @@ def mirage(shared_data: Path, *runs: str) -> Iterator[Any]:
 
 def test_letters_are_read_where_there_is_one_and_nowhere_else(shared_data: Path) -> None:
     letters = several = 0
-    for item in list(mirage(shared_data, "gpt-35-turbo-16k_cot", "gpt-4-32k_rag_32"))[::3]:
+    for item in list(mirage(shared_data, "gpt-35-turbo-16k_cot", "gpt-4-32k_rag_32"))[::6]:
         text = item["outputs"][0]
         value = read(text, "choice", item["options"].values())
         if letter := re.search(r'"answer_choice": "([A-D])"', text):
@@ -42,17 +42,17 @@ def test_letters_are_read_where_there_is_one_and_nowhere_else(shared_data: Path)
         elif re.search(r'"answer_choice": "(?:[A-D](?:/| and |, )|None|Cannot|")', text):
             several += 1
             assert value is None
-    assert (letters, several) == (548, 16)
+    assert (letters, several) == (279, 9)
 
 
 @pytest.mark.slow
 def test_bracketed_document_numbers_are_chosen_and_are_no_answers(shared_data: Path) -> None:
-    items = list(mirage(shared_data, "gpt-35-turbo-16k_rag_32", "gpt-4-32k_rag_32"))[::6]
+    items = list(mirage(shared_data, "gpt-35-turbo-16k_rag_32", "gpt-4-32k_rag_32"))[::12]
     texts = [item["outputs"][0].partition('"answer_choice"')[0] for item in items]
     answers = [read(text, "short_answer", shown=range(32)) for text in texts]
     assert not any(re.fullmatch(r"\W*\d{1,2}\W*", answer) for answer in answers if answer)
     chosen = [parse_selection(text, size=32, limit=3).value.ids for text in texts]
-    assert sum(bool(ids) for ids in chosen) >= 115
+    assert sum(bool(ids) for ids in chosen) >= 55
     assert all(len(ids) <= 3 and set(ids) <= set(range(32)) for ids in chosen)
     assert all(parse_verdict(text).value.consensus is None for text in texts)
 
@@ -78,22 +78,14 @@ def test_every_moderator_verdict_is_read_and_none_says_another_thing_when_it_is_
 
 
 def test_labels_in_agents_final_actions_are_read(shared_data: Path) -> None:
-    items = list(read_lines(shared_data / "recorded" / "react_fever_250.jsonl.gz"))
+    items = list(read_lines(shared_data / "recorded" / "react_fever_250.jsonl.gz"))[::2]
     found = [read(item["transcript"], "claim") for item in items]
     told = [TASKS["claim"].read(item["info"]["answer"] or "", Question(id="q", question="?")) for item in items]
-    assert sum(one == other for one, other in zip(found, told, strict=True)) >= 249
+    assert sum(one == other for one, other in zip(found, told, strict=True)) >= len(items) - 1
 
 
 @pytest.mark.slow
 def test_answers_in_running_text_are_read(shared_data: Path) -> None:
     with gzip.open(shared_data / "recorded" / "evouna" / "NQ_1800.json.gz", "rt", encoding="utf-8") as file:
-        texts = [item["answer_gpt4"] or "" for item in json.load(file)]
+        texts = [item["answer_gpt4"] or "" for item in json.load(file)][::3]
     assert sum(read(text, "short_answer") is not None for text in texts) >= 0.9 * len(texts)
-
-
-def test_citing_behind_every_sentence_changes_no_answer_of_an_agent(shared_data: Path) -> None:
-    for item in list(read_lines(shared_data / "recorded" / "react_fever_250.jsonl.gz"))[::3]:
-        text = item["transcript"]
-        cited = re.sub(r"(?<=[a-z]{3}[.!?])(?=\s|\Z)", " [3][12]", text)
-        assert cited != text
-        assert read(cited, "claim", shown=range(32)) == read(text, "claim")

@@ -20,11 +20,9 @@ from madke.tasks import TASKS
 
 CONTAINERS: dict[str, str] = {
     "quoted line": "> {}",
-    "twice quoted": ">> {}",
     "fence": "```\n{}\n```",
     "tilde fence": "~~~text\n{}\n~~~",
     "pre": "<pre>{}</pre>",
-    "code": "<code>{}</code>",
     "details": "<details>\n<summary>Debater 2</summary>\n{}\n</details>",
     "tag of the request": "<reply>{}</reply>",
     "tag with a name": '<quote from="Debater 2">\n{}\n</quote>',
@@ -36,7 +34,6 @@ CONTAINERS: dict[str, str] = {
     "heading of a passage": "#### Passage 3\n{}",
     "bold heading": "**Debater 2**\n{}",
     "dash": "Debater 2 - {}",
-    "long dash": "Debater 2 \u2014 {}",
     "arrow": "Debater 2 -> {}",
     "label": "Debater 2: {}",
     "label in a list": "2. Debater 2: {}",

@@ -32,9 +32,7 @@ CONCLUSIONS = [
     ("Final Answer: Jane Austen", "Jane Austen"),
     ("**Answer:** Jane Austen", "Jane Austen"),
     ("### Final Answer\n\n[Jane Austen]", "Jane Austen"),
-    ("### Answer\nJane Austen", "Jane Austen"),
     ("## Final Answer\nJane Austen", "Jane Austen"),
-    ("**Final Answer**\nJane Austen", "Jane Austen"),
     ("**Final Answer:**\n\nJane Austen", "Jane Austen"),
     ("Here is my answer:\n\nDanube", "Danube"),
     ("She wrote Emma in 1815.\n\n[Jane Austen]", "Jane Austen"),
@@ -51,7 +49,6 @@ CONCLUSIONS = [
     ("The answer is lithium, I believe.", "lithium"),
     ("The answer is that these men were called boxers.", "these men were called boxers"),
     ("The answer is The answer is Oslo.", "Oslo"),
-    ("Answer: Paris. It lies on the Seine.", "Paris"),
     ("I agree with Debater 2 that the answer is [Jane Austen].", "Jane Austen"),
     ("The answer is not [Charlotte Bronte] but [Jane Austen].", "Jane Austen"),
     ("The answer is Oslo, which lies on a fjord.\nThe answer is correct. It is the capital.", "Oslo"),
@@ -61,7 +58,6 @@ CONCLUSIONS = [
 CUES = [
     ("At first I thought [Mercury], but because of its atmosphere it must be [Venus].", "Venus"),
     ("Both are rodents, so the answer is yes.", "yes"),
-    ("I answer [4]", "4"),
     ("So 6 * 4 = [24] chairs in every hall.", "24"),
     ("The capital of Hungary is [Budapest], which lies on the Danube.", "Budapest"),
 ]
@@ -85,7 +81,6 @@ NO_ANSWER = [
     ("None of the passages names the composer. I have no answer.", "abstained"),
     ("The passages do not mention the composer.", "abstained"),
     ("The answer is not found in the passages.", "abstained"),
-    ("Answer: I cannot tell.", "abstained"),
     ("The answer is [unknown].", "abstained"),
     ("Both [Rome] and [Milan] fit; I can't settle on one.", "abstained"),
     ("The answer is [answer].", "echoed"),
@@ -101,7 +96,6 @@ NO_ANSWER = [
 ]
 CORRECTED = [
     "The answer is [Rome]. Wait, that is Italy. The answer is [Oslo].",
-    "The answer is [Rome]. No, the answer is [Oslo].",
     "Answer: Rome\nOn second thought, Rome is in Italy.\nAnswer: Oslo",
     "Answer: Rome\nFinal answer: Oslo",
 ]
@@ -165,19 +159,27 @@ def test_other_tasks(kind: str, text: str, answer: str | None) -> None:
     assert read(text, kind).value == answer
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("It is the Danube [3]. The answer is [Danube] [3].", "Danube"),
-        ("Circle A goes round four times [2]. The answer is [4].", "4"),
-        ("I answer [4]", "4"),
-        ("Knowledge [3] lists two moons. The total number is [2].", "2"),
-        ("The lake is deep [4].", "The lake is deep"),
-        ("The source is [4].", None),
-    ],
-)
-def test_a_number_that_was_shown_is_a_citation_unless_it_is_the_answer(text: str, answer: str | None) -> None:
-    assert read(text, shown=range(10)).value == answer
+CITED = [
+    ("short_answer", "It is the Danube [3]. The answer is [Danube] [3].", "Danube"),
+    ("short_answer", "Circle A goes round four times [2]. The answer is [4].", "4"),
+    ("short_answer", "I answer [4]", "4"),
+    ("short_answer", "Knowledge [3] lists two moons. The total number is [2].", "2"),
+    ("short_answer", "The lake is deep [4].", "The lake is deep"),
+    ("short_answer", "The source is [4].", None),
+    # An interval that ends a reply of mathematics.
+    ("math", "So x lies in [1, 2].", "1, 2"),
+    ("math", r"Hence $x \in [0, 3]$.", "0, 3"),
+    ("math", "So the domain is [2, 5].", "2, 5"),
+    ("math", "So x is 4 [2, 5].", "4"),
+    ("math", "So x is 4, as stated in [1, 2].", "4"),
+]
+
+
+@pytest.mark.parametrize(("kind", "text", "answer"), CITED)
+def test_a_number_that_was_shown_is_a_citation_unless_it_is_the_answer(
+    kind: str, text: str, answer: str | None
+) -> None:
+    assert read(text, kind, shown=range(10)).value == answer
 
 
 @pytest.mark.parametrize("text", ["It lies in the north. Answer: The Republic of Ger", "It lies in the north and has"])
@@ -230,18 +232,3 @@ def test_a_stance_in_anothers_words_is_copied_and_in_the_own_words_it_is_not() -
     assert is_copied(PEER, context())
     assert not is_copied(PEER, context(own=PEER))
     assert not is_copied("I looked again. The answer is Bergen.", context())
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("So x lies in [1, 2].", "1, 2"),
-        (r"Hence $x \in [0, 3]$.", "0, 3"),
-        ("So the domain is [2, 5].", "2, 5"),
-        ("So x is 4 [2, 5].", "4"),
-        ("So x is 4, as stated in [1, 2].", "4"),
-    ],
-)
-def test_an_interval_that_ends_a_reply_of_mathematics_is_no_citation(text: str, answer: str) -> None:
-    read = answer_of(text, TASKS["math"], Question(id="q", question="?", task="math"), shown=range(10))
-    assert read.value == answer

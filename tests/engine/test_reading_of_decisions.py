@@ -22,7 +22,6 @@ SIDES = ("Affirmative side", "Negative side")
 AGENTS = ("AGENT_1", "AGENT_2", "AGENT_10")
 
 VERDICTS = [
-    ("Verdict: [SAME]", True),
     ("Verdict: SAME", True),
     ("**Verdict: [Same.]**", True),
     ("DIFFERENT", False),
@@ -30,11 +29,8 @@ VERDICTS = [
     ("Verdict: [KEEP]", True),
     ("The date is wrong.\nVerdict: [REVISE]", False),
     ("Both say [No], so they are the same.\nVerdict: [SAME]", True),
-    ("Debater 1 says [Yes]. Debater 2 says [No].\nVerdict: [DIFFERENT]", False),
-    ("The answers are not [SAME].\nVerdict: [DIFFERENT]", False),
     ("They agree. [Yes]", True),
     ("**[yes.]**", True),
-    ("[NO].", False),
     ("Verdict: No, they name two cities.", False),
     ("[Yes] would need the same city.\n\n[No]", False),
     ("It is [No], not [Yes]", False),
@@ -46,13 +42,10 @@ VERDICTS = [
     ('{"settled": 0}', False),
     ("Debater 1 answers [Yes]. Debater 2 answers [Yes, partly]. These are different.", None),
     ("[Yes] only if both name the same city.", None),
-    ("If they agree, reply [Yes]; otherwise, reply [No].", None),
     ("I can't reply [Yes].", None),
-    ("Both debaters answer [No].", None),
     ("Both say [No], so they are consistent.", None),
     ("[Yes] is what they argue for. They agree.", None),
     ("Reply [SAME or DIFFERENT].", None),
-    ("[Yes/No]", None),
     ("No doubt they agree.", None),
     ("Verdict: yes\nVerdict: no", None),
     ('{"settled": "yes"} or {"settled": "no"}', None),
@@ -119,7 +112,6 @@ READINGS: dict[str, tuple[Any, list[tuple[str, Any]]]] = {
         lambda text: parse_side(text, (*SIDES, "Debater 1", "Debater 10")).value,
         [
             ("Side: Negative side\nThe answer is [Danube].", "Negative side"),
-            ("**Side:** Affirmative\nThe answer is [Danube].", "Affirmative side"),
             ("Side: debater 10", "Debater 10"),
             ("Side: Debater 100", None),
             ("Side: none", None),
@@ -131,19 +123,15 @@ READINGS: dict[str, tuple[Any, list[tuple[str, Any]]]] = {
         lambda text: parse_grade(text).value,
         [
             ("The same lake. [True]", True),
-            ("**[False.]**", False),
             ("Grade: true", True),
             ("It is [True], not [False].", True),
             ("The gold answer is [True], the given one is different. [False]", False),
-            ("[True or False]", None),
-            ("Write [True] if it matches and [False] if it does not.", None),
             ("The answer is true to life.", None),
         ],
     ),
     "pick": (
         lambda text: parse_pick(text, AGENTS).value,
         [
-            ("[AGENT_1]", "AGENT_1"),
             ("AGENT_1 errs, so **[agent_2]**.", "AGENT_2"),
             ("Not [AGENT_1] but [AGENT_2]", "AGENT_2"),
             ("[AGENT_1] and [AGENT_2] both argue well.\n\n[AGENT_2]", "AGENT_2"),
@@ -195,9 +183,7 @@ READINGS: dict[str, tuple[Any, list[tuple[str, Any]]]] = {
     "selection": (
         lambda text: parse_selection(text, size=10, limit=3).value.ids,
         [
-            ("Selected: [0] [3]", (0, 3)),
             ("[1] and [2] are close.\n**Selected:** [0] [3]", (0, 3)),
-            ("Selected: Entry 0 and entry 4", (0, 4)),
             ("[1] names the lake.\nSelected: 0, 3 and 5", (0, 3, 5)),
             ("My selected knowledge: 2", (2,)),
             ("Selected:\n[2]", (2,)),
@@ -206,7 +192,6 @@ READINGS: dict[str, tuple[Any, list[tuple[str, Any]]]] = {
             ("Both name the lake.\nEntry 0 and entry 4", (0, 4)),
             ("(0), (4)", (0, 4)),
             ("[1-3]", (1, 2, 3)),
-            ("[[5, 2]]", (5, 2)),
             ('["0", "3"]', (0, 3)),
             ("[99] and [4]", (4,)),
             ("[8-30]", (8, 9)),
@@ -232,7 +217,6 @@ READINGS: dict[str, tuple[Any, list[tuple[str, Any]]]] = {
             ("Selected: [No Found], since none of [0] and [1] helps.", "no_found"),
             ("[1] comes close.\nNo Found.", "no_found"),
             ("Selected: none", "no_found"),
-            ("Selected: No Found", "no_found"),
             ("I do not need any of the passages to answer this.", "no_found"),
             ("No passages are needed.", "no_found"),
             ("[99]", "none"),

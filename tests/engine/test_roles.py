@@ -7,16 +7,13 @@ from typing import Any
 import pytest
 
 from madke.core.chat import ChatRequest
-from madke.core.knowledge import KnowledgePool, Passage
+from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Final, Stance, Transcript, Verdict, from_json, reading, to_json
 from madke.scoring.scores import scores_of
+from tests.conftest import passage
 from tests.support.plain import QUESTION, play, signed
 
-POOL = KnowledgePool(
-    passages=tuple(
-        Passage(source="wiki", key=str(n), title=f"Lake {n}", text="deep", score=1.0, rank=n) for n in range(5)
-    )
-)
+POOL = KnowledgePool(passages=tuple(passage("wiki", str(n), f"Lake {n}", "deep", rank=n) for n in range(5)))
 SHOWN = {"pool": POOL, "sources": ["wiki"], "rounds": 1}
 CHOSEN = {"pool": POOL, "sources": ["wiki"], "select": "adaptive", "rounds": 1}
 MATH = replace(QUESTION, task="math", answers=("3",))
@@ -40,15 +37,6 @@ def test_only_a_number_that_the_debater_was_shown_is_a_citation(settings: dict[s
     assert {stance.answer for stance in stances(says("The lakes are deep [3]."), **settings)} == {answer}
 
 
-def test_a_number_that_closes_the_reply_is_the_answer_all_the_same() -> None:
-    assert {stance.answer for stance in stances(says("As [2] says, the total number is [3]."), **SHOWN)} == {"3"}
-
-
-def test_mathematics_counts_a_last_number_and_says_so() -> None:
-    read = stances(says("So it goes round 3 times."), question=MATH, rounds=1)
-    assert {(stance.answer, stance.rule) for stance in read} == {("3", "last_number")}
-
-
 @pytest.mark.parametrize(("settings", "answer"), [(SHOWN, "All of them cite"), ({}, "3")])
 def test_the_summarizer_may_cite_what_the_debaters_were_shown(settings: dict[str, Any], answer: str | None) -> None:
     said = signed(summarize="All of them cite [3].")
@@ -56,7 +44,7 @@ def test_the_summarizer_may_cite_what_the_debaters_were_shown(settings: dict[str
     assert transcript.final.answer == answer
 
 
-@pytest.mark.parametrize(("line", "side"), [("Side: B", "B"), ("Side: none", None), ("", None)])
+@pytest.mark.parametrize(("line", "side"), [("Side: B", "B"), ("", None)])
 def test_an_extraction_keeps_the_side_that_it_names(line: str, side: str | None) -> None:
     said = signed(judge="Verdict: [DIFFERENT]", extract=f"{line}\nThe answer is [Lake Baikal].")
     transcript, _ = play(said, function="liang")

@@ -21,23 +21,19 @@ LAKES = Question(id="x", question="Which lakes are deep?", task="text", answers=
 CHOICES = {"choice": ("red", "blue"), "numbers": ("156", "15.6", "-156", "the Vatican.")}
 
 SHORT = [
-    ("**Paris**", "Paris"),
     ('"Paris."', "Paris"),
     ("**Paris**.", "Paris"),
     ("\u201cParis\u201d", "Paris"),
-    ("`Paris`", "Paris"),
     (" Paris.\n", "Paris"),
     ("$1,250.00", "$1,250.00"),
     ("(B) Mercury", "(B) Mercury"),
     ("Washington, D.C.", "Washington, D.C."),
-    ("5 p.m.", "5 p.m."),
     ("Sammy Davis Jr.", "Sammy Davis Jr."),
     ("Who Framed Roger Rabbit?", "Who Framed Roger Rabbit?"),
     ('"Yes" and "no"', '"Yes" and "no"'),
     ("A*", "A*"),
     ("*", "*"),
     ("Elvis Presley...", "Elvis Presley..."),
-    ("He lives in the U.S.A.", "He lives in the U.S.A."),
     ("...", None),
     ("." * 200_000 + "!", None),
     ("**", None),
@@ -51,7 +47,6 @@ NO_DECLINE = ["none", "no", "Unknown Pleasures", "I Don't Know What You Came to 
 TRANSLATIONS = [
     (" \u201cHe  ate\nit.\u201d ", "He ate it."),
     ("'\"He ate it.\"'", "He ate it."),
-    ("Stop.", "Stop."),
     ('"Yes" and "no"', '"Yes" and "no"'),
     ('""', None),
     ("...", None),
@@ -71,7 +66,6 @@ CLAIMS = [
 ]
 LETTERS = [
     ("(b)", "B"),
-    ('"B".', "B"),
     ("Answer: B", "B"),
     ("The correct option is (B)", "B"),
     ("B) blue", "B"),

@@ -1,4 +1,4 @@
-"""Tit-for-tat debate with a judge, against Liang et al., 2023, Algorithm 1."""
+"""Tit-for-tat debate with a judge (Liang et al., 2023, Algorithm 1). Who is called when is in ``tests/frozen``."""
 
 import gzip
 import json
@@ -13,52 +13,7 @@ from madke.core.chat import ChatRequest
 from madke.core.question import Question
 from madke.engine.variant import load_variant
 from madke.runs.spec import role_models
-from madke.tasks import TASKS
-from tests.support.debates import play, shown
-
-SIDES = ("Affirmative", "Negative")
-OPEN = {"reason": "Both have a point.", "settled": False, "side": "", "answer": ""}
-SETTLED = {"reason": "The figures decide it.", "settled": True, "side": "Negative", "answer": "Lake Baikal"}
-
-
-def settled_in(last: int | None = None, verdict: dict[str, Any] = SETTLED) -> Callable[..., Any]:
-    """The judge settles in iteration ``last`` (None: never); debaters say who they are and when."""
-
-    def reply(request: ChatRequest) -> str:
-        purpose = request.purpose
-        match purpose.stage:
-            case "judge":
-                return json.dumps(verdict if purpose.round == last else OPEN)
-            case "extract":
-                return f"Extracted after iteration {purpose.round}: [Lake Tanganyika]."
-        return f"{purpose.agent} in iteration {purpose.round}: the answer is [Lake {purpose.agent}]."
-
-    return reply
-
-
-def test_the_level_changes_the_debaters_system_text_and_whether_the_first_reply_must_disagree() -> None:
-    by_level = []
-    for level in (0, 1, 2, 3):
-        _, model = play("liang", settled_in(), settings={"level": level})
-        by_level.append(model.requests)
-    for requests in zip(*by_level, strict=True):
-        purpose = requests[0].purpose
-        assert len({request.messages[0].content for request in requests}) == (1 if purpose.agent == "judge" else 4)
-        first_reply = (purpose.agent, purpose.round) == ("Negative", 1)
-        assert len({request.messages[1:] for request in requests[1:]}) == 1
-        assert (requests[0].messages[1:] == requests[1].messages[1:]) != first_reply
-    _, default = play("liang", settled_in())
-    assert default.requests[0].messages == by_level[2][0].messages
-
-
-@pytest.mark.parametrize("settings", [{}, {"debaters": 3}])
-def test_at_level_0_no_prompt_of_a_debater_asks_for_disagreement(settings: dict[str, Any]) -> None:
-    _, model = play("liang", settled_in(), settings={"level": 0, **settings})
-    for request in model.requests:
-        if request.purpose.agent != "judge":
-            assert "agree fully" in request.messages[0].content
-            assert "disagree" not in shown(request).casefold()
-            assert "different answer" not in shown(request)
+from tests.support.debates import play
 
 
 def test_different_models_can_play_the_roles() -> None:
@@ -67,12 +22,11 @@ def test_different_models_can_play_the_roles() -> None:
     assert named == {"Affirmative": "openai/a", "Negative": "openai/b", "judge": "openai/c"}
 
 
-@pytest.mark.parametrize("task", sorted(set(TASKS) - {"text"}))
-def test_it_debates_every_task_with_short_answers(task: str) -> None:
-    question = Question(id="q", question="Which?", task=task, choices=("one", "two") if task == "choice" else ())
-    answer = {"choice": "B", "claim": "REFUTES", "math": "3/2"}.get(task, "two")
-    transcript, model = play("liang", settled_in(1, {**SETTLED, "answer": answer}), question=question)
-    assert (transcript.answer, model.calls) == (answer, 3)
+def test_the_answer_of_a_judge_is_read_by_the_task() -> None:
+    settled = json.dumps({"settled": True, "side": "Negative", "answer": "(B)"})
+    question = Question(id="q", question="Which?", task="choice", choices=("one", "two"))
+    transcript, _ = play("liang", lambda request: settled, question=question)
+    assert transcript.answer == "B"
 
 
 @pytest.mark.slow

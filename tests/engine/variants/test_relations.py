@@ -1,4 +1,4 @@
-"""What holds between protocols, and what their frozen records cannot hold: odd scores, tied votes, refusals.
+"""What holds between protocols, and what their frozen records cannot hold: odd scores and tied votes.
 
 Calls, prompts and outcomes of each protocol are in ``tests/frozen``.
 """
@@ -19,7 +19,6 @@ from madke.core.question import Question
 from madke.core.transcript import Stance, Turn
 from madke.data import FirstRounds
 from madke.engine.deferral import signals
-from madke.engine.variant import load_variant
 from madke.models.store import call_key
 from madke.tasks import TASKS
 from tests.support.debates import SENTENCE, asked, own_and_others, play
@@ -91,7 +90,6 @@ def test_protocols_with_a_common_beginning_share_its_calls(pool: KnowledgePool) 
     ("votes", "answer", "tie"),
     [
         ([("x", 0.6), ("x", 0.5), ("y", 0.7)], "y", False),
-        ([("x", 0.8), ("x", 0.8), ("y", 0.95)], "x", False),
         ([("x", 0.8), ("x", 0.8), ("y", 1)], "x", True),
         ([("y", 1), ("x", 0.8), ("x", 0.8)], "y", True),
         ([("x", None), ("y", None), ("z", None)], "x", True),
@@ -132,27 +130,6 @@ def test_an_agent_of_a_later_layer_may_take_an_answer_word_for_word() -> None:
     assert [turn.stance.status for entry in transcript.rounds for turn in entry.turns] == ["ok"] * 7
 
 
-@pytest.mark.parametrize(
-    ("settings", "why"),
-    [
-        ({"debaters": 6}, "add up to 7 debaters, but there are 6"),
-        ({"layers": [3, 2, 2]}, "the only debater, but 2 speak"),
-        ({"early_stop": "stability"}, "in layers each speaks once"),
-        ({"first_round_given": True}, "does not work with layers"),
-    ],
-)
-def test_settings_that_fit_no_layers_are_refused(settings: dict[str, object], why: str) -> None:
-    with pytest.raises(UserError, match=why):
-        play("moa", baikal, settings=settings)
-
-
-def test_more_passages_than_debaters_are_refused() -> None:
-    with pytest.raises(UserError, match="a debater for each of up to 20 passages, found 10"):
-        load_variant("per-document").with_settings({"per_source": 10})
-    variant = load_variant("per-document").with_settings({"per_source": 10, "debaters": 20})
-    assert len(variant.protocol.cast) == 20
-
-
 def first_round(about: str) -> tuple[Turn, ...]:
     return tuple(
         Turn(agent=name, stance=Stance(text=f"{name} on {about}. The answer is {about}.", answer=about))
@@ -164,20 +141,18 @@ GIVEN = FirstRounds(rounds={name: {0: first_round(name)} for name in ("lakes", "
 
 
 def test_strangers_bring_the_stances_of_the_question_before() -> None:
-    mixed = GIVEN.reorder("other_question")
+    mixed = GIVEN.reordered("other_question")
     for question, other in (("lakes", "rivers"), ("rivers", "lakes"), ("hills", "rivers")):
         turns = mixed.of(question, 0)
         assert turns[:3] == first_round(question)
         strangers = [(turn.agent, turn.stance.answer) for turn in turns[3:]]
         assert strangers == [("Stranger 1", other), ("Stranger 2", other)]
-    fewer = FirstRounds(rounds={name: GIVEN.rounds[name] for name in ("lakes", "rivers")}).reorder("other_question")
+    fewer = FirstRounds(rounds={name: GIVEN.rounds[name] for name in ("lakes", "rivers")}).reordered("other_question")
     assert fewer.hashes.items() <= mixed.hashes.items()
     with pytest.raises(UserError, match="at least two questions"):
-        FirstRounds(rounds={"lakes": GIVEN.rounds["lakes"]}).reorder("other_question")
+        FirstRounds(rounds={"lakes": GIVEN.rounds["lakes"]}).reordered("other_question")
 
-
-def test_each_reads_its_own_stance_and_two_about_the_other_question() -> None:
-    transcript, model = play("mad-noise", baikal, first_round=GIVEN.reorder("other_question").of("hills", 0))
+    transcript, model = play("mad-noise", baikal, first_round=mixed.of("hills", 0))
     assert (model.calls, transcript.final.by) == (3, "majority")
     for name, request in zip(NAMES, asked(model, round=2), strict=True):
         own, others = own_and_others(request)

@@ -1,7 +1,8 @@
 """The rendered prompts of every protocol for one question, as text files to read: ``tests/golden/PROTOCOL.txt``.
 
-``MADKE_UPDATE_GOLDEN=1 python -m pytest tests/variants/test_golden_prompts.py`` rewrites them. Read the difference
-before you commit it: is it clear what to do, and is the last line unmistakable?
+``bound.txt`` has what prompts ask for where a JSON schema binds the reply. All are rewritten with
+``MADKE_UPDATE_GOLDEN=1 python -m pytest tests/engine/test_golden_prompts.py``. Read the difference before you commit
+it: is it clear what to do, and is the last line unmistakable?
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +20,25 @@ from madke.core.chat import ChatRequest
 from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.engine.protocol import equal_scores, nothing_found
-from madke.engine.variant import load_variant, variant_folders
-from madke.engine.wording import task_prompt
+from madke.engine.variant import Variant, load_variant, variant_folders
+from madke.engine.wording import task_prompt, wordings_with_prompts
 from madke.tasks import TASKS
+from tests.support.bound_model import Bound, Values
 from tests.support.debates import QUESTION, play, prompts
 
 GOLDEN = Path(__file__).parents[1] / "golden"
+SERVICES: dict[str, Any] = {"score_answers": equal_scores, "retrieve": nothing_found}
 
-MORE: dict[str, dict[str, Any]] = {
-    "chateval": {"talk": "simultaneous", "summarized": True, "rounds": 3},
-    "lemmas": {"end": "pick"},
-    "liang": {"debaters": 2, "extract": "always", "rounds": 1},
+MORE: dict[str, list[dict[str, Any]]] = {
+    "chateval": [{"talk": "simultaneous", "summarized": True, "rounds": 3}],
+    "lemmas": [{"end": "pick"}],
+    "liang": [
+        {"debaters": 2, "extract": "always", "rounds": 1},
+        *({"level": level, "rounds": 1} for level in (0, 1, 3)),
+        {"level": 0, "debaters": 3, "rounds": 1},
+    ],
 }
-"""Settings of a second debate, for stages and wordings that a protocol has only then."""
+"""Settings of further debates, for stages and wordings that a protocol has only then."""
 
 OF_TASK = {
     "answer_list": Question(id="l", question="Which lakes are the deepest?", task="answer_list"),
@@ -70,13 +78,11 @@ def debating(marked: Callable[..., Any], confidence: str = "") -> Callable[..., 
     return reply
 
 
-def debated(name: str, pool: KnowledgePool, settings: dict[str, Any]) -> str:
+def debated(variant: Variant, pool: KnowledgePool) -> str:
     """The last prompt of each stage in each round, up to the second."""
-    variant = load_variant(name)
     confidence = "\nConfidence: 0.8" if variant.protocol.trace.weighs else ""
     reply = debating(variant.environment.filters["marked"], confidence)
-    services: dict[str, Any] = {"score_answers": equal_scores, "retrieve": nothing_found}
-    _, model = play(name, reply, settings=settings, pool=pool, **services)
+    _, model = play(variant, reply, pool=pool, **SERVICES)
     last = {(r.purpose.stage, r.purpose.round): r for r in model.requests}
     return prompts(r for r in last.values() if r.purpose.round <= 2 or r.purpose.stage not in ("reply", "judge"))
 
@@ -90,10 +96,18 @@ def check(name: str, found: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(variant_folders()))
 def test_the_prompts_of_a_protocol(name: str, pool: KnowledgePool) -> None:
-    found = [debated(name, pool, {})]
-    if name in MORE:
-        found.append(f"##### with the settings {json.dumps(MORE[name])}\n\n{debated(name, pool, MORE[name])}")
+    variant = load_variant(name)
+    found = [debated(variant, pool)]
+    for settings in MORE.get(name, ()):
+        more = debated(variant.with_settings(settings), pool)
+        found.append(f"##### with the settings {json.dumps(settings)}\n\n{more}")
     check(name, "\n".join(found))
+
+
+def test_the_prompts_in_the_structure_of_the_papers(pool: KnowledgePool) -> None:
+    """``--wording paper``: order, roles, form of the answer and what a reader sees are those of the printed prompts."""
+    variants = [load_variant(name).in_words("paper") for name in sorted(wordings_with_prompts("paper"))]
+    check("paper", "\n".join(f"##### {variant.name}\n\n{debated(variant, pool)}" for variant in variants))
 
 
 def asked_of(task: str) -> Question:
@@ -109,3 +123,43 @@ def test_the_prompts_of_every_task(pool: KnowledgePool) -> None:
         stages = {r.purpose.stage: r for r in model.requests if r.purpose.stage != "select"}
         found.append(f"##### {task}\n\n{prompts(stages.values())}")
     check("tasks", "\n".join(found))
+
+
+def disagreeing(request: ChatRequest) -> Values | None:
+    """Verdicts that let debates go on."""
+    fields = {field.name: field.words for field in request.bound.schema.fields} if request.bound else {}
+    return {"verdict": fields["verdict"][-1]} if "verdict" in fields else None
+
+
+def last_bound(name: str, question: Question, pool: KnowledgePool) -> dict[str, ChatRequest]:
+    """Stage -> its last bound request in a debate of a protocol."""
+    model = Bound(disagreeing)
+    play(name, model=model, question=question, pool=pool, **SERVICES)
+    return {request.purpose.stage: request for request in model.requests if request.bound}
+
+
+def difference(request: ChatRequest) -> str:
+    """What the bound form has instead of the end of the free form."""
+    free, bound = request.messages[-1].content, request.in_form(bound=True).messages[-1].content
+    return bound[next(n for n in range(len(free)) if free[n] != bound[n]) :]
+
+
+def test_the_bound_forms_of_all_protocols(pool: KnowledgePool) -> None:
+    two = replace(pool, passages=pool.passages[:2])
+    choice = replace(OF_TASK["choice"], choices=("Baikal", "Everest"))
+    found = []
+    for name, question in [
+        *((name, QUESTION) for name in sorted(variant_folders())),
+        ("madke", choice),
+        ("liang", choice),
+    ]:
+        lines = [f"## {name}, {question.task}"]
+        for stage, request in last_bound(name, question, two).items():
+            fields = [
+                f"{field.name} {field.words or field.numbers or f'<= {field.max_length}'}"
+                for field in request.bound.schema.fields
+            ]
+            lines.append(f"### {stage}: {'; '.join(fields)}\n... {difference(request)}")
+        if len(lines) > 1:
+            found.append("\n".join(lines))
+    check("bound", "\n\n".join(found) + "\n")

@@ -1,16 +1,32 @@
-"""Quotes in replies, and what looking them up in the passages gives."""
+"""Quotes and citations of passages, which code looks up: in every stance, and in the summary of a text."""
 
 from __future__ import annotations
 
 from time import process_time
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from madke.engine.citations import MIN_QUOTE, look_up, normalize_quote
+from madke.core.chat import ChatRequest
+from madke.core.errors import UserError
+from madke.core.knowledge import KnowledgePool
+from madke.core.question import Question
+from madke.core.transcript import CitationCheck
+from madke.engine.citations import (
+    MIN_QUOTE,
+    citations_in,
+    cited_sentences,
+    look_up,
+    looked_up,
+    merge_citations,
+    normalize_quote,
+)
 from madke.engine.parse.answer import parse_citations
 from madke.engine.parse.decisions import parse_quotes
+from tests.conftest import passage
+from tests.support.debates import asked, play, shown
 
 TEXTS = {
     0: "Lake Baikal is the deepest lake in the world, at 1,642 metres. It holds a fifth of the fresh water.",
@@ -30,14 +46,12 @@ PLANTED = {
     "curly quotes and dashes": ('fishermen\'s catch - "dagaa" - is dried', 1, "found", (1,)),
     "hyphenated at a line break": ("is the second deepest lake", 1, "found", (1,)),
     "a hyphen less": ("The wellknown cooperative opened", 3, "found", (3,)),
-    "CJK": ("東京は日本の首都であり、最大の都市です", 2, "found", (2,)),
     "CJK with full-width digits": ("人口は約1400万人です。人口", 2, "not_found", ()),
     "CJK part, digits": ("最大の都市です。人口は約1400万人", 2, "found", (2,)),
     "Cyrillic": ("является самым глубоким озером", 5, "found", (5,)),
     "invisible characters": ("Lake\u200b Baikal is\u00ad the deepest", 0, "found", (0,)),
     "Cyrillic look-alikes": ("L\u0430ke B\u0430ik\u0430l is the deepest lake", 0, "approximate", (0,)),
     "a slip of the pen": ("It holds a fifth of the fresch water", 0, "approximate", (0,)),
-    "an article less": ("Lake Baikal is deepest lake in the world", 0, "approximate", (0,)),
     "another passage": ("Lake Tanganyika is the second deepest lake", 0, "misattributed", (1,)),
     "a passage that was never shown": ("It holds a fifth of the fresh water", 99, "misattributed", (0,)),
     "stitched with an ellipsis": ("Lake Baikal is the deepest ... a fifth of the fresh water", 0, "stitched", (0,)),
@@ -103,3 +117,106 @@ def test_a_quote_takes_the_number_next_to_it(text: str, quotes: list[tuple[str, 
 
 def test_only_numbers_that_were_shown_are_citations() -> None:
     assert parse_citations("First [1][3], then [2, 5-6] and [Baikal]. See [9].", {1, 2, 3, 5, 6}) == (1, 3, 2, 5, 6)
+
+
+# The task ``text``: answers of several sentences, with the citations of each.
+
+QUESTION = Question(id="x", question="How deep are the deepest lakes?", task="text", answers=("1,642 m", "1,470 m"))
+PASSAGES = {
+    "Baikal": "Lake Baikal in Siberia is 1,642 m deep.",
+    "Tanganyika": "Lake Tanganyika is 1,470 m deep.",
+    "Zebra": "Zebras live in herds.",
+}
+BAIKAL = "Lake Baikal is 1,642 m deep [0]."
+TANGANYIKA = "Lake Tanganyika is 1,470 m deep [1]."
+
+
+def test_sentences_joined_are_the_text_and_know_what_they_cite() -> None:
+    text = 'It is deep. [0] "So" is that [1, 2]. Nobody knows\nLast line [3-4]. 很深。[5] 很大。'
+    found = list(cited_sentences(text))
+    assert "".join(each.text for each in found) == text
+    assert [each.citations for each in found] == [(0,), (1, 2), (), (3, 4), (5,), ()]
+    assert citations_in(text) == (0, 1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "checked"),
+    [
+        (BAIKAL, BAIKAL),
+        ("Baikal has 1,642 metres [0][7].", "Baikal has 1,642 metres [0]."),
+        ("Baikal is the deepest [2]. Zebras live there [2].", "Baikal is the deepest. Zebras live there [2]."),
+        ("It was [0].", "It was [0]."),
+    ],
+)
+def test_a_citation_of_another_passage_or_of_one_about_something_else_is_removed(text: str, checked: str) -> None:
+    passages = {n: f"{title}\n{passage}" for n, (title, passage) in enumerate(PASSAGES.items())}
+    assert looked_up(text, QUESTION.question, passages) == checked
+
+
+@pytest.mark.parametrize(
+    ("summary", "text", "check"),
+    [
+        (f"{BAIKAL} {TANGANYIKA}", f"{BAIKAL} {TANGANYIKA}", CitationCheck()),
+        ("Baikal: 1,642 m [0][1].", "Baikal: 1,642 m [0].", CitationCheck(removed=(1,), lost=(1,))),
+        ("Lake Baikal is 1,642 m deep.", BAIKAL, CitationCheck(restored=(0,), lost=(1,))),
+        (f"{TANGANYIKA} Zebras agree [2].", f"{TANGANYIKA} Zebras agree.", CitationCheck(removed=(2,), lost=(0,))),
+        ("They are Baikal [0] and Tanganyika [1].", "They are Baikal [0] and Tanganyika [1].", CitationCheck()),
+    ],
+)
+def test_a_summary_cites_what_the_stances_cite(summary: str, text: str, check: CitationCheck) -> None:
+    assert merge_citations(summary, QUESTION.question, [BAIKAL, TANGANYIKA]) == (text, check)
+
+
+LONG = {
+    "spaces": "Baikal is deep" + " " * 100_000 + "and cold [0].",
+    "stops": "Baikal is deep [2]" + "." * 100_000 + "x",
+    "many sentences": " ".join(
+        f"Lake number {n} is deep and holds much of the water of the world [0]." for n in range(200)
+    ),
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("text", LONG.values(), ids=LONG)
+def test_citations_of_long_hostile_text_are_checked_in_reasonable_time(text: str) -> None:
+    assert "[2]" not in looked_up(text, QUESTION.question, {0: BAIKAL})
+    assert "[2]" not in merge_citations(text, QUESTION.question, [LONG["many sentences"]] * 2)[0]
+
+
+def debating(request: ChatRequest) -> str:
+    said = {"select": "Selected: [0] [1]", "judge": "Verdict: SAME", "summarize": f"{BAIKAL} Zebras agree [2]."}
+    return said.get(request.purpose.stage, f"{BAIKAL} {TANGANYIKA}")
+
+
+def test_the_summarizer_of_a_debate_adds_no_citation() -> None:
+    pool = KnowledgePool(passages=tuple(passage("wiki", title, title, text) for title, text in PASSAGES.items()))
+    done, model = play("madke", debating, question=QUESTION, pool=pool)
+    assert done.status == "ok"
+    assert done.answer == done.final.text == f"{BAIKAL} Zebras agree."
+    assert done.final.citations == CitationCheck(removed=(2,), lost=(1,))
+    agreement = done.agreement
+    assert agreement is not None
+    assert (agreement.outcome, agreement.by, agreement.cited, agreement.dissent) == ("consensus", "judge", (0,), ())
+    assert [(each.supporters, each.passages) for each in agreement.positions] == [(("Debater 1", "Debater 2"), (0, 1))]
+    (judge,) = asked(model, stage="judge")
+    assert "The answer is" not in shown(judge)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "settings", "reason"),
+    [
+        ("madke", {"function": "mad"}, "a vote"),
+        ("madke", {"early_stop": "agreement"}, "agreement"),
+        ("madke", {"early_stop": "stability"}, "stability"),
+        ("madke", {"order": "madc"}, "order = madc"),
+        ("madke", {"marker": "brackets"}, "marker = brackets"),
+        ("gated", {}, "agreement"),
+        ("reconcile", {}, "reads.grouped"),
+        ("liang", {}, "a judge that decides"),
+    ],
+)
+def test_a_protocol_that_compares_answers_refuses_texts(protocol: str, settings: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UserError) as refused:
+        play(protocol, debating, question=QUESTION, settings=settings)
+    assert reason in str(refused.value)
+    assert "\n" not in str(refused.value)
