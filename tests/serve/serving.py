@@ -13,16 +13,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import openai
 
 from madke.core.knowledge import Hits, Passage
 from madke.models.limiter import Limits
+from madke.models.store import CallStore
 from madke.runs.request import RunOptions, RunRequest
 from madke.serve.debates import Debates
 from madke.serve.offers import ServeOptions
 from madke.serve.server import Server, create_app, listening_socket
 from tests.support.dataset import fields_asked
-from tests.support.openai_server import OpenAIServer, Reply, chat, openai_server
+from tests.support.openai_server import OpenAIServer, Reply, chat, error, openai_server
 
 JUDGED = {"judge_asked": "always"}
 """Settings of protocols with a judge: it is asked also where all answers are the same."""
@@ -39,6 +41,8 @@ class Upstream:
     began: list[tuple[float, str]] = field(default_factory=list)
     """When each call arrived, and what it was for."""
     held: dict[str, threading.Event] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
+    """Stages whose calls are refused."""
     server: OpenAIServer = field(init=False)
 
     def __call__(self, body: dict[str, Any], n: int) -> Reply:
@@ -47,6 +51,8 @@ class Upstream:
         time.sleep(self.seconds)
         if held := self.held.get(stage):
             assert held.wait(60)
+        if stage in self.broken:
+            return error(400, "the model is broken")
         prompt = "\n".join(message["content"] for message in body["messages"])
         answer = next((answer for question, answer in ANSWERS.items() if question in prompt), "Baikal")
         agreed = sum(stage == "judge" for _, stage in self.began) % self.rounds == 0
@@ -160,6 +166,10 @@ class Serving:
     def text(self, question: Any, model: str = "madke", **fields: Any) -> str:
         return str(self.answer(question, model, **fields).choices[0].message.content)
 
+    def get(self, address: str, **headers: str) -> Any:
+        """The response to a GET request, of a path or of a whole address."""
+        return self.client()._client.get(address if "://" in address else self.url + address, headers=headers)
+
     def raw(self, request: bytes) -> socket.socket:
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=20)
         connection.sendall(request)
@@ -168,6 +178,18 @@ class Serving:
     def ask(self, question: str, **fields: Any) -> socket.socket:
         """Send a request for an answer and leave the connection open."""
         return self.raw(post(body_of(question, **fields)))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request holds a place, and no call of a client that has gone is under way."""
+        return not (self.debates.turns or self.debates.running or self.debates.offers.shared.landing)
+
+    def mcp_session(self, key: str = "none") -> tuple[int, str]:
+        """Status and session of an MCP client's handshake."""
+        body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}
+        headers = {**MCP_HEADERS, "authorization": f"Bearer {key}"}
+        answer = httpx2.post(f"{self.url}/mcp", json=body, headers=headers)
+        return answer.status_code, answer.headers.get("mcp-session-id", "")
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self.server.drain)
@@ -197,6 +219,11 @@ def post(body: Mapping[str, Any] | bytes, path: str = "/v1/chat/completions", **
     return f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + content
 
 
+MCP_HEADERS = {
+    "accept": "application/json, text/event-stream",
+    "content-type": "application/json",
+    "host": "localhost",
+}
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 """The parameters with which an MCP client opens a session."""
 
@@ -266,6 +293,15 @@ def endpoint(**options: Any) -> Iterator[Upstream]:
     with openai_server(upstream) as server:
         upstream.server = server
         yield upstream
+
+
+def stored(out: Path) -> int:
+    """The number of calls in the stores that can answer."""
+    total = 0
+    for path in out.glob("*/calls.sqlite"):
+        with CallStore(path) as store:
+            total += sum(each.completion.outcome == "ok" for each in store.recorded())
+    return total
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
