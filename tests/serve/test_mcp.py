@@ -21,8 +21,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from madke.core.knowledge import Hits
 from madke.serve import mcp
-from tests.serve.serving import HELLO, Serving, Shelf, Upstream, serving, wait_for
-from tests.serve.test_leaving_clients import stored
+from tests.serve.serving import HELLO, MCP_HEADERS, Serving, Shelf, Upstream, serving, stored, wait_for
 from tests.support.forked import installed
 
 ROOT = Path(__file__).parents[2]
@@ -48,29 +47,14 @@ class Broken:
         return [Hits(error="the shelf fell \ud83d down")] * len(queries)
 
 
-PROGRAM = [sys.executable, "-m", "madke"]
-
-
 def command(out: Path, upstream: Upstream, *program: str) -> list[str]:
     """The command line that a client starts; by default in a fork, which has done its imports."""
-    shelf = ["--sources", "shelf=tests.serve.test_mcp:Loud,broken=tests.serve.test_mcp:Broken"]
     # Each reply is awaited, so no call waits for another.
     entry = f"{{base_url: '{upstream.server.url}', key: OPENAI_API_KEY, prefix: 'off'}}"
     (out.parent / "models.yaml").write_text(f"m: {entry}\n")
-    model = ["-m", "m"]
-    return [
-        *(program or [str(installed())]),
-        "serve",
-        "--mcp",
-        "--out",
-        str(out),
-        *model,
-        "--protocols",
-        "madke,cot",
-        "--set",
-        "judge_asked=always",
-        *shelf,
-    ]
+    sources = "shelf=tests.serve.test_mcp:Loud,broken=tests.serve.test_mcp:Broken"
+    served = ["serve", "--mcp", "--out", str(out), "-m", "m", "--sources", sources]
+    return [*(program or [str(installed())]), *served, "--protocols", "madke,cot", "--set", "judge_asked=always"]
 
 
 def environment(out: Path) -> dict[str, str]:
@@ -87,6 +71,8 @@ class Door:
     mode: str
     out: Path
     upstream: Upstream
+    server: Serving | None = None
+    """Where it is in this process."""
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
@@ -98,9 +84,15 @@ class Door:
                     yield client
             return
         sources = {"shelf": Shelf(), "broken": Broken()}
-        with serving(self.out, self.upstream, sources=sources, protocols=("madke", "cot")) as server:
-            async with Client(f"{server.url}/mcp", mode=self.mode) as client:
+        with serving(self.out, self.upstream, sources=sources, protocols=("madke", "cot")) as self.server:
+            async with Client(f"{self.server.url}/mcp", mode=self.mode) as client:
                 yield client
+
+    async def cancelled(self, client: Client) -> None:
+        """Wait until the server knows of a cancellation."""
+        await client.list_tools()  # messages of a pipe are read in their order
+        while self.server and self.server.debates.running:
+            await asyncio.sleep(0.01)
 
     def use(self, test: Callable[[Client], Awaitable[None]]) -> None:
         async def main() -> None:
@@ -110,15 +102,15 @@ class Door:
         asyncio.run(main())
 
 
-DOORS = ["http auto", "http legacy", "stdio auto"]
-
-
-@pytest.fixture(params=DOORS)
+@pytest.fixture
 def door(request: pytest.FixtureRequest, upstream: Upstream, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Door:
-    """HTTP and stdio, in the protocol of 2026 and in those that begin with a handshake."""
     caplog.set_level("CRITICAL")  # pytest's processes cannot send each other the reason of Broken
-    transport, mode = request.param.split()
+    transport, mode = getattr(request, "param", "http auto").split()
     return Door(transport, mode, tmp_path / "out", upstream)
+
+
+every_door = pytest.mark.parametrize("door", ["http auto", "http legacy", "stdio auto"], indirect=True)
+"""HTTP and stdio, in the protocol of 2026 and in those that begin with a handshake."""
 
 
 @dataclass
@@ -150,9 +142,9 @@ async def transcript_at(address: str) -> str:
     return await asyncio.to_thread(Path(urlsplit(address).path).read_text)
 
 
-@pytest.mark.slow
+@every_door
 def test_a_debate_with_its_progress_citations_and_transcript(door: Door) -> None:
-    door.upstream.rounds, door.upstream.seconds = 2, 0.15
+    door.upstream.rounds, door.upstream.seconds = 2, 0.1
     progress = Progress(door.upstream)
 
     async def ask(client: Client) -> None:
@@ -224,20 +216,19 @@ def test_mistakes_are_tool_errors_in_one_sentence(door: Door) -> None:
     assert door.upstream.calls == []
 
 
-@pytest.mark.slow
+@every_door
 def test_a_cancelled_call_ends_its_debate_and_pays_nothing_twice(door: Door) -> None:
-    door.upstream.seconds = 0.5
-
     async def ask(client: Client) -> None:
-        call = asyncio.create_task(client.call_tool("debate", {"question": QUESTION}))
-        while len(door.upstream.began) < 2:
+        with door.upstream.holding("debater"):
+            call = asyncio.create_task(client.call_tool("debate", {"question": QUESTION}))
+            while len(door.upstream.began) < 4:
+                await asyncio.sleep(0.01)
+            call.cancel()
+            await asyncio.wait([call])
+            await door.cancelled(client)
+        while stored(door.out) < 4:
             await asyncio.sleep(0.01)
-        call.cancel()
-        await asyncio.wait([call])
-        await asyncio.sleep(1.5)
-        assert len(door.upstream.began) == 2, "no call starts after the cancellation"
-        assert stored(door.out) == 2, "calls under way finish and are stored"
-        door.upstream.seconds = 0
+        assert len(door.upstream.began) == 4, "no call starts after the cancellation"
         result = await client.call_tool("debate", {"question": QUESTION})
         assert result.structured_content["answer"] == "Author 1"
         assert len(door.upstream.calls) == len({*door.upstream.calls}) == 6
@@ -245,30 +236,20 @@ def test_a_cancelled_call_ends_its_debate_and_pays_nothing_twice(door: Door) -> 
     door.use(ask)
 
 
-HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json", "host": "localhost"}
-
-
-def opened(server: Serving, key: str = "none") -> tuple[int, str]:
-    """Status and session of a handshake."""
-    body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}
-    answer = httpx2.post(f"{server.url}/mcp", json=body, headers={**HEADERS, "authorization": f"Bearer {key}"})
-    return answer.status_code, answer.headers.get("mcp-session-id", "")
-
-
 def test_sessions_are_bounded_for_each_key(
     upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(mcp, "MAX_SESSIONS", 3)
     with serving(tmp_path, upstream, keys=["one", "two"]) as server:
-        sessions = [opened(server, "one") for _ in range(6)]
+        sessions = [server.mcp_session("one") for _ in range(6)]
         assert [status for status, _ in sessions] == [200] * 3 + [503] * 3
-        status, other = opened(server, "two")
+        status, other = server.mcp_session("two")
         assert status == 200, "one key cannot take the sessions of all"
-        delete = {**HEADERS, "authorization": "Bearer one", "mcp-session-id": other}
+        delete = {**MCP_HEADERS, "authorization": "Bearer one", "mcp-session-id": other}
         assert httpx2.delete(f"{server.url}/mcp", headers=delete).status_code == 404, "nor use those of another"
         delete["mcp-session-id"] = sessions[0][1]
         assert httpx2.delete(f"{server.url}/mcp", headers=delete).status_code == 200
-        assert opened(server, "one")[0] == 200
+        assert server.mcp_session("one")[0] == 200
     assert not [each for each in caplog.records if each.levelname == "WARNING"], "clients cannot fill the log"
 
 
@@ -287,13 +268,11 @@ def process(out: Path, upstream: Upstream, *program: str) -> Iterator[subprocess
 
 
 def send(running: subprocess.Popen[str], **message: Any) -> None:
-    assert running.stdin is not None
     running.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
     running.stdin.flush()
 
 
 def open_session(running: subprocess.Popen[str]) -> None:
-    assert running.stdout is not None
     send(running, id=0, method="initialize", params=HELLO)
     assert json.loads(running.stdout.readline())["result"]["serverInfo"]["name"] == "madke"
     send(running, method="notifications/initialized")
@@ -301,27 +280,21 @@ def open_session(running: subprocess.Popen[str]) -> None:
 
 @pytest.mark.slow
 def test_standard_output_holds_the_protocol_only(upstream: Upstream, tmp_path: Path) -> None:
-    with process(tmp_path / "out", upstream, *PROGRAM, "-v") as running:
+    with process(tmp_path / "out", upstream, sys.executable, "-m", "madke", "-v") as running:
         open_session(running)
         call = {"name": "debate", "arguments": {"question": QUESTION}, "_meta": {"progressToken": 7}}
         send(running, id=1, method="tools/call", params=call)
-        assert running.stdout is not None
-        assert running.stdin is not None
-        assert running.stderr is not None
         messages: list[dict[str, Any]] = []
         while not messages or "id" not in messages[-1]:
             messages.append(json.loads(running.stdout.readline()))
-        running.stdin.close()
-        assert running.wait(20) == 0
-        assert running.stdout.read() == ""
-        log = running.stderr.read()
+        rest, log = running.communicate(timeout=20)
+    assert (running.returncode, rest) == (0, "")
     assert [message.get("method") for message in messages] == ["notifications/progress"] * 4 + [None]
     assert messages[-1]["result"]["structuredContent"]["answer"] == "Author 1"
     assert "a plug-in prints this" in log
     assert "a child of a plug-in prints this" in log
     assert "Traceback" not in log
-    assert "upstream-key" not in log
-    assert "upstream-key" not in json.dumps(messages)
+    assert "upstream-key" not in log + json.dumps(messages)
 
 
 def test_a_client_that_closes_its_pipe_ends_its_debate(upstream: Upstream, tmp_path: Path) -> None:
@@ -330,7 +303,6 @@ def test_a_client_that_closes_its_pipe_ends_its_debate(upstream: Upstream, tmp_p
         open_session(running)
         send(running, id=1, method="tools/call", params={"name": "debate", "arguments": {"question": QUESTION}})
         wait_for(lambda: len(upstream.began) == 2)
-        assert running.stdin is not None
         running.stdin.close()
         assert running.wait(20) == 0
     assert len(upstream.began) == 2, "no call starts after the client has gone"
@@ -341,7 +313,7 @@ def test_idle_sessions_end(upstream: Upstream, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(mcp, "MAX_SESSIONS", 1)
     monkeypatch.setattr(mcp, "IDLE_SECONDS", 0.3)
     with serving(tmp_path, upstream) as server:
-        _, session = opened(server)
-        wait_for(lambda: opened(server)[0] == 200, seconds=10)
-        gone = httpx2.get(f"{server.url}/mcp", headers={**HEADERS, "mcp-session-id": session})
+        _, session = server.mcp_session()
+        wait_for(lambda: server.mcp_session()[0] == 200, seconds=10)
+        gone = httpx2.get(f"{server.url}/mcp", headers={**MCP_HEADERS, "mcp-session-id": session})
         assert gone.status_code == 404
