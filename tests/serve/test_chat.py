@@ -13,7 +13,7 @@ from openai.types.chat import ChatCompletionChunk
 
 import madke
 from madke.serve import debates
-from tests.serve.serving import ANSWERS, JUDGED, Serving, Shelf, Upstream, endpoint, serving
+from tests.serve.serving import ANSWERS, JUDGED, Serving, Shelf, Upstream, body_of, endpoint, serving
 from tests.support.openai_server import USAGE
 
 QUESTION = "Who wrote book 1?"
@@ -162,42 +162,25 @@ def test_a_clients_thoughts_end_with_whether_the_debaters_agree(tmp_path: Path) 
         assert thoughts.strip().endswith("**Agreement: split, by the judge.**")
 
 
-def raw(server: Serving, **fields: Any) -> Any:
-    """The response with its headers."""
-    messages: Any = [{"role": "user", "content": QUESTION}]
-    create = server.client().chat.completions.with_raw_response.create
-    return create(model="madke", messages=messages, **fields)
-
-
-def test_settings_of_the_protocol_stay_its_own_and_what_has_no_effect_is_named(
-    upstream: Upstream, tmp_path: Path
-) -> None:
-    tools = [{"type": "function", "function": {"name": "f"}}]  # Open WebUI always offers some
+def test_parameters_have_no_effect_and_those_with_a_value_are_named(upstream: Upstream, tmp_path: Path) -> None:
+    neutral: dict[str, Any] = {"n": 1, "logprobs": False, "frequency_penalty": 0.0, "logit_bias": {}, "stop": None}
+    neutral |= {"tool_choice": "none", "response_format": {"type": "text"}, "user": "somebody"}
     with serving(tmp_path, upstream) as server:
-        sampled = raw(server, temperature=1.9, top_p=0.1, seed=7, tools=tools, extra_body={"top_k": 3})
-    assert sampled.headers["x-madke-ignored"].split(", ") == ["seed", "temperature", "tools", "top_p", "top_k"]
+        response = server.client().chat.completions.with_raw_response.create(
+            **body_of(QUESTION),
+            temperature=1.9,
+            top_p=0.1,
+            seed=7,
+            tools=[{"type": "function", "function": {"name": "f"}}],  # Open WebUI always offers some
+            extra_body={"top_k": 3},
+            extra_headers={"X-OpenWebUI-Task": "{{TASK}}"},  # left unfilled
+            **neutral,
+        )
+    assert response.parse().choices[0].message.content == "Author 1"
+    assert response.headers["x-madke-ignored"].split(", ") == ["seed", "temperature", "tools", "top_p", "top_k"]
+    assert upstream.stages.count("judge") == 1
     assert {seen.body["temperature"] for seen in upstream.server.requests} == {0.5}
     assert not any("top_p" in seen.body or seen.body["seed"] == 7 for seen in upstream.server.requests)
-
-
-def test_neutral_values_are_accepted(upstream: Upstream, tmp_path: Path) -> None:
-    neutral: dict[str, Any] = {
-        "n": 1,
-        "tools": [],
-        "tool_choice": "none",
-        "logprobs": False,
-        "frequency_penalty": 0.0,
-        "logit_bias": {},
-        "response_format": {"type": "text"},
-        "user": "somebody",
-        "stop": None,
-    }
-    unfilled = {"X-OpenWebUI-Task": "{{TASK}}"}
-    with serving(tmp_path, upstream) as server:
-        answered = raw(server, extra_headers=unfilled, **neutral)
-    assert answered.parse().choices[0].message.content == "Author 1"
-    assert "x-madke-ignored" not in answered.headers
-    assert upstream.stages.count("judge") == 1
 
 
 def test_what_a_debate_cannot_give_is_refused(upstream: Upstream, tmp_path: Path) -> None:
