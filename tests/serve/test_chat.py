@@ -124,33 +124,28 @@ def test_comments_break_every_silence(upstream: Upstream, tmp_path: Path, monkey
         assert len([*comments]) == 10, "they come at once, and while the models are silent"
 
 
-def test_a_passage_is_cited_in_the_text_and_as_an_annotation(upstream: Upstream, tmp_path: Path) -> None:
+def test_citations_and_agreement_stand_beside_the_text(upstream: Upstream, tmp_path: Path) -> None:
     with serving(tmp_path, upstream, sources=Shelf()) as server:
-        message = asked(server).choices[0].message
+        whole = asked(server)
         chunks = streamed(server)
+        not_found = streamed(server, "Who wrote book 2?")[-1]
+        message = whole.choices[0].message
         (annotation,) = message.annotations
         citation = annotation.url_citation
         address = citation.url.partition("#")[0]
-        transcript = server.get(address)
+        assert "It has an author." in server.get(address).text
         assert server.get(address[:-1] + "x").status_code == 404
     assert message.content == "Author 1 [0]"
     assert message.content[citation.start_index : citation.end_index] == " [0]"
     assert citation.title == "A book"
     assert address.startswith(f"{server.url}/debates/")
-    assert "It has an author." in transcript.text
     (cited,) = [found for chunk in chunks if (found := getattr(chunk.choices[0].delta, "annotations", None))]
     assert cited[0]["url_citation"]["title"] == "A book"
-
-
-def test_who_agrees_stands_in_the_body(upstream: Upstream, tmp_path: Path) -> None:
-    with serving(tmp_path, upstream, sources=Shelf()) as server:
-        whole = asked(server)
-        last = streamed(server, "Who wrote book 2?")[-1]
-    agreement = whole.model_dump()["madke"]["agreement"]
+    agreement = whole.madke["agreement"]
     (position,) = agreement["positions"]
     assert (agreement["outcome"], agreement["cited"]) == ("consensus", [0])
     assert (position["answer"], position["supporters"]) == ("Author 1", ["Debater 1", "Debater 2"])
-    assert last.model_dump()["madke"]["agreement"]["cited"] == [], "no passage names the author of book 2"
+    assert not_found.madke["agreement"]["cited"] == [], "no passage names the author of book 2"
 
 
 def test_a_clients_thoughts_end_with_whether_the_debaters_agree(tmp_path: Path) -> None:

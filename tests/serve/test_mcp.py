@@ -7,8 +7,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -253,60 +253,44 @@ def test_sessions_are_bounded_for_each_key(
     assert not [each for each in caplog.records if each.levelname == "WARNING"], "clients cannot fill the log"
 
 
-@contextmanager
-def process(out: Path, upstream: Upstream, *program: str) -> Iterator[subprocess.Popen[str]]:
-    """``madke serve --mcp`` as a client starts it."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    arguments = command(out, upstream, *program)
-    with subprocess.Popen(  # type: ignore[call-overload]
-        arguments, text=True, env=environment(out), cwd=ROOT, **pipes
-    ) as running:
-        try:
-            yield running
-        finally:
-            running.kill()
-
-
-def send(running: subprocess.Popen[str], **message: Any) -> None:
-    running.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-    running.stdin.flush()
-
-
-def open_session(running: subprocess.Popen[str]) -> None:
-    send(running, id=0, method="initialize", params=HELLO)
-    assert json.loads(running.stdout.readline())["result"]["serverInfo"]["name"] == "madke"
-    send(running, method="notifications/initialized")
-
-
 @pytest.mark.slow
-def test_standard_output_holds_the_protocol_only(upstream: Upstream, tmp_path: Path) -> None:
-    with process(tmp_path / "out", upstream, sys.executable, "-m", "madke", "-v") as running:
-        open_session(running)
-        call = {"name": "debate", "arguments": {"question": QUESTION}, "_meta": {"progressToken": 7}}
-        send(running, id=1, method="tools/call", params=call)
+def test_standard_output_holds_the_protocol_only_and_its_end_is_that_of_a_debate(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    """As a client starts ``madke serve --mcp``, with standard output and the end of input seen from outside."""
+    arguments = command(tmp_path / "out", upstream, sys.executable, "-m", "madke", "-v")
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(arguments, text=True, env=environment(tmp_path / "out"), cwd=ROOT, **pipes) as running:
+
+        def send(**message: Any) -> None:
+            running.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+            running.stdin.flush()
+
+        def debate(id_: int, question: str) -> None:
+            call = {"name": "debate", "arguments": {"question": question}, "_meta": {"progressToken": id_}}
+            send(id=id_, method="tools/call", params=call)
+
+        send(id=0, method="initialize", params=HELLO)
+        assert json.loads(running.stdout.readline())["result"]["serverInfo"]["name"] == "madke"
+        send(method="notifications/initialized")
+        debate(1, QUESTION)
         messages: list[dict[str, Any]] = []
         while not messages or "id" not in messages[-1]:
             messages.append(json.loads(running.stdout.readline()))
-        rest, log = running.communicate(timeout=20)
-    assert (running.returncode, rest) == (0, "")
+        upstream.seconds = 0.5
+        debate(2, "Who wrote book 2?")
+        wait_for(lambda: len(upstream.began) == 6 + 2)
+        rest, log = running.communicate(timeout=20)  # closes the client's end
+    assert running.returncode == 0
+    assert len(upstream.began) == 8, "no call starts after the client has gone"
+    assert stored(tmp_path / "out") == 8, "calls under way finish and are stored"
     assert [message.get("method") for message in messages] == ["notifications/progress"] * 4 + [None]
     assert messages[-1]["result"]["structuredContent"]["answer"] == "Author 1"
+    assert all(json.loads(line)["jsonrpc"] == "2.0" for line in rest.splitlines())
     assert "a plug-in prints this" in log
     assert "a child of a plug-in prints this" in log
     assert "Traceback" not in log
     assert "upstream-key" not in log + json.dumps(messages)
-
-
-def test_a_client_that_closes_its_pipe_ends_its_debate(upstream: Upstream, tmp_path: Path) -> None:
-    upstream.seconds = 0.5
-    with process(tmp_path / "out", upstream) as running:
-        open_session(running)
-        send(running, id=1, method="tools/call", params={"name": "debate", "arguments": {"question": QUESTION}})
-        wait_for(lambda: len(upstream.began) == 2)
-        running.stdin.close()
-        assert running.wait(20) == 0
-    assert len(upstream.began) == 2, "no call starts after the client has gone"
-    assert stored(tmp_path / "out") == 2, "calls under way finish and are stored"
 
 
 def test_idle_sessions_end(upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

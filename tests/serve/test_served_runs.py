@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 
 import madke
 from madke.core.knowledge import Hits
-from madke.serve.offers import Offers
 from tests.serve.serving import ANSWERS, Shelf, Upstream, serving
 from tests.support import cli as commands
 
@@ -135,20 +133,3 @@ def test_a_server_starts_with_any_sources_and_says_which_protocols_cannot_run(
     assert listed & one_a_passage == (set() if len(chosen) == 3 else one_a_passage)
     assert {choice["name"] for choice in choices} == listed
     assert all("\n" not in reason and "debater" in reason for reason in offers.left_out.values())
-
-
-def test_the_sample_is_searched_before_the_first_question(
-    upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    searched: list[list[str]] = []
-
-    async def search(self: Offers, query: str, sources: list[str], k: int) -> None:
-        searched.append(sources)
-
-    monkeypatch.setattr(Offers, "search", search)
-    with serving(tmp_path, upstream, sources=Shelf()) as server:
-        asyncio.run(server.debates.offers.warm())
-        assert searched == [], "it is not the sample"
-        monkeypatch.setattr("madke.serve.offers.is_sample", lambda name, spec: True)
-        asyncio.run(server.debates.offers.warm())
-        assert searched == [[*server.debates.offers.spec("madke").source_specs]]
