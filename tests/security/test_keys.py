@@ -41,6 +41,8 @@ def said(content: Any) -> Any:
     """Faults and replies that repeat what the client sent, as real servers' do."""
     page = f"<html><title>502</title><body>{content}</body></html>"
     return [
+        chat(f"[Yes] the answer is [{content}] [0]", reasoning_content=content),
+        chat(None, refusal=f"I refuse {content}"),
         error(401, f"Incorrect API key provided: {content}. You can find your key at https://platform.example/keys."),
         error(400, f"bad header {content}", code="invalid_request_error", param=content),
         (400, {"Content-Type": "text/html"}, page),
@@ -49,8 +51,6 @@ def said(content: Any) -> Any:
         (400, {}, content),
         error(400, f"filtered {content}", code="content_filter"),
         error(400, f"maximum context length, {content}"),
-        chat(f"[Yes] the answer is [{content}] [0]", reasoning_content=content),
-        chat(None, refusal=f"I refuse {content}"),
     ]
 
 
@@ -63,9 +63,9 @@ def test_a_run_whose_server_repeats_keys_and_headers(tmp_path: Path, keys: Any) 
         return faults[n // 2 % len(faults)] if n % 2 else debating(body, n)
 
     with openai_server(answer) as server:
-        done = run(*arguments(tmp_path, server.url, n=4), folder=tmp_path, keys=keys)
+        done = run(*arguments(tmp_path, server.url, n=6), folder=tmp_path, keys=keys)
         assert server.requests[0].headers["authorization"] == f"Bearer {keys['OPENAI_API_KEY'].strip()}"
-        again = run(*arguments(tmp_path, server.url, "--replay", n=4), folder=tmp_path, keys=keys)
+        again = run(*arguments(tmp_path, server.url, "--replay", n=6), folder=tmp_path, keys=keys)
     assert done.status == 1, done.err[-2000:]
     assert (tmp_path / "out" / "report.html").exists()
     for ended in (done, again):
@@ -128,8 +128,9 @@ def test_a_traceback(tmp_path: Path) -> None:
         "import openai\nasync def broken(self, *a, **k): raise ZeroDivisionError(f'a bug at {self.base_url}')\n"
         "openai.AsyncOpenAI.post = broken"
     )
-    keys = {**PLAIN, "OPENAI_BASE_URL": f"http://127.0.0.1:9/{SECRET}/v1"}
-    done = run(*arguments(tmp_path, None), folder=tmp_path, keys=keys, prelude=prelude)
+    with openai_server(debating) as server:
+        keys = {**PLAIN, "OPENAI_BASE_URL": server.url.replace("/v1", f"/{SECRET}/v1")}
+        done = run(*arguments(tmp_path, None), folder=tmp_path, keys=keys, prelude=prelude)
     assert "Traceback" in done.err
     assert "a bug at http://127.0.0.1" in done.err
     assert_no_leak(tmp_path, done, {**PLAIN, "PATH": SECRET})

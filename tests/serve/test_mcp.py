@@ -178,7 +178,20 @@ def test_a_debate_with_its_progress_citations_and_transcript(door: Door) -> None
     assert len(door.upstream.began) == 12, "11 for the first question, 1 for the second"
 
 
-def test_a_search(door: Door) -> None:
+MISTAKES: list[tuple[str, dict[str, Any], str]] = [
+    ("debate", {"question": QUESTION, "protocol": "madk"}, "unknown protocol 'madk'; did you mean 'madke'? known"),
+    ("debate", {"question": QUESTION, "sources": ["shelv"]}, "unknown source 'shelv'; did you mean 'shelf'? known"),
+    ("debate", {"question": QUESTION, "sources": ["x=/etc/hosts"]}, "unknown source 'x=/etc/hosts'; known"),
+    ("debate", {"question": QUESTION, "sources": ["x=os:listdir"]}, "unknown source 'x=os:listdir'; known"),
+    ("debate", {"question": ""}, "at least 1 character"),
+    ("debate", {}, "Field required"),
+    ("search", {"query": "books", "sources": ["/etc"]}, "unknown source '/etc'; known"),
+    ("search", {"query": "books", "k": 51}, "less than or equal to 50"),
+    ("search", {"query": "books", "sources": ["broken"]}, "broken: the shelf fell ? down"),
+]
+
+
+def test_a_search_and_mistakes_that_are_tool_errors_in_one_sentence(door: Door) -> None:
     async def ask(client: Client) -> None:
         result = await client.call_tool("search", {"query": "books", "k": 1})
         found = result.structured_content
@@ -188,32 +201,12 @@ def test_a_search(door: Door) -> None:
         ]
         both = await client.call_tool("search", {"query": "books", "sources": ["shelf"]})
         assert [each["address"] for each in both.structured_content["passages"]] == [None, "https://example.org/b"]
-        failed = await client.call_tool("search", {"query": "books", "sources": ["broken"]})
-        assert reason(failed).endswith("broken: the shelf fell ? down")
-
-    door.use(ask)
-    assert door.upstream.calls == []
-    assert not any(door.out.glob("madke-*")), "a search belongs to no run"
-
-
-def test_mistakes_are_tool_errors_in_one_sentence(door: Door) -> None:
-    mistakes: list[tuple[str, dict[str, Any], str]] = [
-        ("debate", {"question": QUESTION, "protocol": "madk"}, "unknown protocol 'madk'; did you mean 'madke'? known"),
-        ("debate", {"question": QUESTION, "sources": ["shelv"]}, "unknown source 'shelv'; did you mean 'shelf'? known"),
-        ("debate", {"question": QUESTION, "sources": ["x=/etc/hosts"]}, "unknown source 'x=/etc/hosts'; known"),
-        ("debate", {"question": QUESTION, "sources": ["x=os:listdir"]}, "unknown source 'x=os:listdir'; known"),
-        ("debate", {"question": ""}, "at least 1 character"),
-        ("debate", {}, "Field required"),
-        ("search", {"query": "books", "sources": ["/etc"]}, "unknown source '/etc'; known"),
-        ("search", {"query": "books", "k": 51}, "less than or equal to 50"),
-    ]
-
-    async def ask(client: Client) -> None:
-        for tool, arguments, sentence in mistakes:
+        for tool, arguments, sentence in MISTAKES:
             assert sentence in reason(await client.call_tool(tool, arguments))
 
     door.use(ask)
     assert door.upstream.calls == []
+    assert not any(door.out.glob("madke-*")), "a search belongs to no run"
 
 
 @every_door

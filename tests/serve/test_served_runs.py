@@ -36,18 +36,22 @@ def test_score_and_report_read_every_run(upstream: Upstream, tmp_path: Path) -> 
     assert "Author 1" in commands.madke("report", runs[0].parent, "--question", last).stdout
 
 
-def test_a_server_goes_on_with_the_runs_of_an_earlier_one(upstream: Upstream, tmp_path: Path) -> None:
+def test_a_server_goes_on_with_the_runs_of_an_earlier_one_that_was_killed(upstream: Upstream, tmp_path: Path) -> None:
     shelf = Shelf()
     for number in (1, 2):
         with serving(tmp_path, upstream, sources=shelf) as server:
             server.text(f"Who wrote book {number}?")
             server.text("Who wrote book 3?")
-    (run,) = tmp_path.glob("madke-*")
+        (run,) = tmp_path.glob("madke-*")
+        with (run / "pools.jsonl").open("ab") as file:
+            file.write(b'{"id": "half')
+    with serving(tmp_path, upstream, sources=shelf) as server:
+        assert server.text("Who wrote book 1?") == "Author 1 [0]"
     record = json.loads((run / "run.json").read_text())
-    assert (len(record["spec"]["questions"]), record["spec"]["repeats"], len(record["sessions"])) == (3, 2, 2)
-    assert [session["questions"] for session in record["sessions"]] == [2, 2]
-    assert len(shelf.queries) == 3, "pools are kept"
-    assert len(upstream.calls) == len({*upstream.calls}) == 24
+    assert (len(record["spec"]["questions"]), record["spec"]["repeats"]) == (3, 2)
+    assert [session["questions"] for session in record["sessions"]] == [2, 2, 1]
+    assert len(shelf.queries) == len((run / "pools.jsonl").read_bytes().splitlines()) == 3, "pools are kept"
+    assert len(upstream.calls) == len({*upstream.calls}) == 30
 
 
 def test_the_address_of_a_transcript_outlives_its_server(upstream: Upstream, tmp_path: Path) -> None:
@@ -85,20 +89,6 @@ def test_a_transcript_is_found_by_its_place_in_the_file(
     assert (damaged.status_code, damaged.json()["error"]["code"]) == (500, "debate_unreadable")
     assert str(tmp_path) not in damaged.text
     assert "its checksum does not fit its text" in caplog.text
-
-
-def test_an_incomplete_pool_line_of_a_killed_server_is_searched_again(upstream: Upstream, tmp_path: Path) -> None:
-    shelf = Shelf()
-    with serving(tmp_path, upstream, sources=shelf) as server:
-        server.text("Who wrote book 1?")
-    (run,) = tmp_path.glob("madke-*")
-    with (run / "pools.jsonl").open("ab") as file:
-        file.write(b'{"id": "half')
-    with serving(tmp_path, upstream, sources=shelf) as server:
-        assert server.text("Who wrote book 1?") == "Author 1 [0]"
-        assert server.text("Who wrote book 2?") == "Author 2", "no passage names its author"
-    assert len((run / "pools.jsonl").read_bytes().splitlines()) == 2
-    assert len(shelf.queries) == 2
 
 
 def test_a_search_that_fails_is_an_error_and_is_made_again(upstream: Upstream, tmp_path: Path) -> None:
