@@ -205,6 +205,14 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return transcripts
 
 
+Faulty = Callable[..., FaultyRun]
+
+
+@pytest.fixture
+def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Faulty:
+    return partial(FaultyRun, folder=tmp_path, monkeypatch=monkeypatch)
+
+
 def assert_others_are_calm(run: FaultyRun, calm: Any) -> None:
     untouched = range(len(run.faults), QUESTIONS)
     assert untouched
@@ -234,11 +242,11 @@ def assert_failed_for_good(run: FaultyRun, calm: Any, expected: Mapping[str, int
 @pytest.mark.slow
 @pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
 def test_a_broken_connection_is_repeated_and_nothing_else_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calm: Any, transport: Transport
+    monkeypatch: pytest.MonkeyPatch, faulty: Faulty, calm: Any, transport: Transport
 ) -> None:
     monkeypatch.setattr(limiter, "_WHOLE", 2.5)  # times the timeout, for a reply that drips
     # One call after the other, so each goes over a connection that has served before.
-    run = FaultyRun(BROKEN, tmp_path, monkeypatch, times=1, transport=transport, timeout=1.0, concurrency=1)
+    run = faulty(BROKEN, times=1, transport=transport, timeout=1.0, concurrency=1)
     assert_repeated_once(run, calm)
     requests, idle = run.server.requests, [*BROKEN].index("closed when idle")
     ports = [seen.port for seen in requests]
@@ -246,16 +254,12 @@ def test_a_broken_connection_is_repeated_and_nothing_else_changes(
     assert ports[first] in ports[:first]
 
 
-def test_what_may_pass_is_repeated_and_nothing_else_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calm: Any
-) -> None:
-    assert_repeated_once(FaultyRun(PASSING, tmp_path, monkeypatch, times=1), calm)
+def test_what_may_pass_is_repeated_and_nothing_else_changes(faulty: Faulty, calm: Any) -> None:
+    assert_repeated_once(faulty(PASSING, times=1), calm)
 
 
-def test_a_reply_without_text_is_asked_for_again_with_another_seed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calm: Any
-) -> None:
-    run = FaultyRun(EMPTY, tmp_path, monkeypatch, times=1)
+def test_a_reply_without_text_is_asked_for_again_with_another_seed(faulty: Faulty, calm: Any) -> None:
+    run = faulty(EMPTY, times=1)
     assert_others_are_calm(run, calm)
     for attempts, hit in zip(run.attempts, run.transcripts, strict=False):
         assert len(attempts) == len({*attempts}) == 2
@@ -264,24 +268,20 @@ def test_a_reply_without_text_is_asked_for_again_with_another_seed(
         assert total(hit, "prompt_tokens") == 20 * (total(hit, "calls") + 1), "the empty reply is paid for too"
 
 
-def test_what_does_not_pass_is_given_up_after_the_last_attempt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calm: Any
-) -> None:
+def test_what_does_not_pass_is_given_up_after_the_last_attempt(faulty: Faulty, calm: Any) -> None:
     faults = {name: BROKEN[name] for name in ("reset", "not HTTP")} | PASSING | EMPTY
-    run = FaultyRun(faults, tmp_path, monkeypatch, times=99)
+    run = faulty(faults, times=99)
     assert_failed_for_good(run, calm, {**dict.fromkeys(faults, ATTEMPTS), "only reasoning": 2})
 
 
-def test_what_will_not_pass_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calm: Any) -> None:
-    run = FaultyRun(LASTING, tmp_path, monkeypatch, times=99)
+def test_what_will_not_pass_is_not_repeated(faulty: Faulty, calm: Any) -> None:
+    run = faulty(LASTING, times=99)
     assert_failed_for_good(run, calm, dict.fromkeys(LASTING, 1))
 
 
-def test_a_reply_cut_at_its_length_is_text_without_an_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calm: Any
-) -> None:
+def test_a_reply_cut_at_its_length_is_text_without_an_answer(faulty: Faulty, calm: Any) -> None:
     cut = Fault(chat(f"The answer is [{TRAP}", finish_reason="length"), "")
-    run = FaultyRun({"cut": cut}, tmp_path, monkeypatch, times=99)
+    run = faulty({"cut": cut}, times=99)
     assert_others_are_calm(run, calm)
     hit = run.transcripts[0]
     assert (len(run.attempts[0]), total(hit, "failed"), total(hit, "retries")) == (1, 0, 0)
@@ -321,7 +321,7 @@ class Unreliable:
 
 
 @pytest.mark.slow
-def test_nearly_all_questions_are_answered_and_the_same_command_answers_the_rest(
+def test_most_questions_are_answered_and_the_same_command_answers_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = Unreliable()

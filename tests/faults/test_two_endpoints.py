@@ -28,9 +28,7 @@ def keys(server: OpenAIServer) -> set[str]:
     return {seen.headers["authorization"] for seen in server.requests}
 
 
-def test_each_role_is_asked_at_its_server_with_its_own_key_and_a_busy_one_holds_back_nobody(
-    tmp_path: Path,
-) -> None:
+def test_each_role_is_asked_at_its_server_with_its_own_key_though_one_is_busy(tmp_path: Path) -> None:
     rejected: list[int] = []
 
     def busy(body: Any, n: int) -> Any:

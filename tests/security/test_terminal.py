@@ -133,7 +133,6 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 STRANGERS = {
     "report": ("report", "A", "B", "--question", f"q{ALL}"),
-    "report of a question that is not there": ("report", "A", "--question", "x"),
     "report as a page": ("report", "A", "--out", "PAGE"),
     "verbose": ("--verbose", "score", "A"),
     "score as JSON": ("score", "A", "--json"),
@@ -141,12 +140,9 @@ STRANGERS = {
     "score by dataset": ("score", "A", "--by-dataset"),
     "score of a broken run": ("score", "BROKEN"),
     "compare": ("compare", "A", "B"),
-    "compare as JSON": ("compare", "A", "B", "--json"),
     "annotate": ("annotate", "sample", "A", "--out", "SHEET"),
     "index info": ("index", "info", "INDEX"),
-    "index search": ("index", "search", "INDEX", "q"),
     "protocols": ("protocols", "--prompts", "prompts"),
-    "protocols as JSON": ("protocols", "--prompts", "prompts", "--json"),
     "protocols show": ("protocols", "show", "mine", "--prompts", "prompts"),
     "doctor": ("doctor",),
     "ask a source": ("ask", "q", "--sources", f"mine{ALL}"),
@@ -154,14 +150,10 @@ STRANGERS = {
     "plan of a run": ("run", "DATA", "--protocol", "standard", "--out", "OUT", "--plan"),
     # The second question has no reply, so that its failure is listed.
     "run": ("run", "DATA", "--pools", "pools.jsonl", "--model", "scripted/first.json", "--out", "OUT"),
-    "datasets": ("datasets", "show", ALL),
     "a missing file": ("run", f"no such {ALL.replace(chr(0), '')}"),
     "an unknown option": ("run", "x", f"--{ALL}"),
-    "an unknown protocol": ("ask", "q", "--protocol", f"p{ALL}"),
-    "an unknown model": ("ask", "q", "--model", f"m{ALL}/x"),
     "a bad source": ("ask", "q", "--sources", f"s{ALL}=nowhere{ALL}"),
     "ask": ("ask", f"Which {ALL}?", "--sources", "none", "--model", "scripted/script.json"),
-    "ask as JSON": ("ask", f"Which {ALL}?", "--sources", "none", "--model", "scripted/script.json", "--json"),
 }
 
 

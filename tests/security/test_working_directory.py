@@ -70,7 +70,7 @@ def test_no_module_of_the_folder_is_imported(cloned: Path, program: list[str]) -
         ("models.yaml", "openai/gpt-4o-mini", ("--model", "evil")),
     ],
 )
-def test_no_entry_of_a_file_that_was_not_named_is_run(
+def test_no_entry_of_a_file_that_nobody_named_is_run(
     cloned: Path, file: str, ours: str, choice: tuple[str, ...]
 ) -> None:
     """Such an entry may be refused; it may not run."""
@@ -82,9 +82,7 @@ def test_no_entry_of_a_file_that_was_not_named_is_run(
     assert not (cloned / "RAN").exists()
 
 
-def test_a_task_of_code_runs_where_the_command_line_names_it_and_not_where_only_a_question_file_does(
-    cloned: Path,
-) -> None:
+def test_a_task_of_code_runs_only_where_the_command_line_names_it(cloned: Path) -> None:
     write_questions(cloned, "evil:it")
 
     done = called(cloned, ["-m", "madke"], *RUN_IT)

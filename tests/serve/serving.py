@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +26,7 @@ from madke.serve.debates import Debates
 from madke.serve.offers import ServeOptions
 from madke.serve.server import Server, create_app, listening_socket
 from tests.support.dataset import fields_asked
+from tests.support.forked import installed
 from tests.support.openai_server import OpenAIServer, Reply, chat, error, openai_server
 
 JUDGED = {"judge_asked": "always"}
@@ -284,6 +287,21 @@ def serving(
             client.close()
         if thread.is_alive():
             running.stop()
+
+
+@contextmanager
+def process(out: Path, url: str, *args: str) -> Iterator[tuple[subprocess.Popen[str], Any]]:
+    """``madke serve`` as a process, and a client of it."""
+    command = [str(installed()), "serve", "--out", str(out), "--port", "0", "-m", "openai/m"]
+    command += ["--base-url", url, "--sources", "none", "--protocols", "madke", "--set", "judge_asked=always", *args]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ}) as running:
+        line = running.stderr.readline()
+        assert line.startswith("madke: serving "), line
+        with openai.OpenAI(base_url=line.split(" at ")[1].strip(), api_key="none", max_retries=0) as client:
+            try:
+                yield running, client
+            finally:
+                running.kill()
 
 
 @contextmanager

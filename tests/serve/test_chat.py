@@ -128,7 +128,7 @@ def test_citations_and_agreement_stand_beside_the_text(upstream: Upstream, tmp_p
     with serving(tmp_path, upstream, sources=Shelf()) as server:
         whole = asked(server)
         chunks = streamed(server)
-        not_found = streamed(server, "Who wrote book 2?")[-1]
+        not_found: Any = streamed(server, "Who wrote book 2?")[-1]
         message = whole.choices[0].message
         (annotation,) = message.annotations
         citation = annotation.url_citation
@@ -202,9 +202,7 @@ def test_what_a_debate_cannot_give_is_refused(upstream: Upstream, tmp_path: Path
     assert upstream.server.requests == []
 
 
-def test_models_are_the_protocols_and_their_aliases_and_other_apis_are_not_found(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_models_are_protocols_and_aliases_and_other_apis_are_not_found(upstream: Upstream, tmp_path: Path) -> None:
     with serving(tmp_path, upstream, aliases={"gpt-4o": "madke"}) as server:
         completion = asked(server, model="gpt-4o")
         assert [model.id for model in server.client().models.list()] == ["madke", "gpt-4o"]

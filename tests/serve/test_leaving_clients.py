@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import struct
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +15,7 @@ import httpx2
 import openai
 import pytest
 
-from tests.serve.serving import Shelf, Upstream, body_of, endpoint, response, serving, stored, wait_for
-from tests.support.forked import installed
+from tests.serve.serving import Shelf, Upstream, body_of, endpoint, process, response, serving, stored, wait_for
 
 QUESTION = "Who wrote book 1?"
 
@@ -35,7 +31,7 @@ def assert_paid_once(upstream: Upstream, calls: int) -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_client_that_is_killed_ends_its_debate_and_pays_nothing_twice(
+def test_a_killed_client_ends_its_debate_and_pays_nothing_twice(
     stream: bool, upstream: Upstream, tmp_path: Path
 ) -> None:
     with serving(tmp_path, upstream) as server:
@@ -75,9 +71,7 @@ def test_an_sdk_that_times_out_and_retries_pays_nothing_twice(tmp_path: Path) ->
     assert len((run / "transcripts.jsonl").read_bytes().splitlines()) == 1
 
 
-def test_asking_again_after_an_answer_debates_anew_and_a_retry_gets_it_again(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_asking_again_debates_anew_and_a_retry_gets_the_answer_again(upstream: Upstream, tmp_path: Path) -> None:
     shelf = Shelf()
     with serving(tmp_path, upstream, sources=shelf) as server:
         assert [server.text(QUESTION) for _ in range(3)] == ["Author 1 [0]"] * 3
@@ -117,21 +111,6 @@ def test_a_failed_answer_goes_on_and_only_failed_calls_are_made_again(upstream: 
     assert len((run / "transcripts.jsonl").read_bytes().splitlines()) == 1
 
 
-@contextmanager
-def process(out: Path, url: str, *args: str) -> Iterator[tuple[subprocess.Popen[str], Any]]:
-    """``madke serve`` as a process, and a client of it."""
-    command = [str(installed()), "serve", "--out", str(out), "--port", "0", "-m", "openai/m"]
-    command += ["--base-url", url, "--sources", "none", "--protocols", "madke", "--set", "judge_asked=always", *args]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ}) as running:
-        line = running.stderr.readline()
-        assert "serving madke at http://" in line, line + running.stderr.read()
-        with openai.OpenAI(base_url=line.split(" at ")[1].strip(), api_key="none", max_retries=0) as client:
-            try:
-                yield running, client
-            finally:
-                running.kill()
-
-
 def answer_to(client: Any, question: str = QUESTION) -> str:
     return str(client.chat.completions.create(**body_of(question)).choices[0].message.content)
 
@@ -144,9 +123,7 @@ def told_to_stop(running: subprocess.Popen[str], client: Any, number: signal.Sig
 
 
 @pytest.mark.slow
-def test_a_killed_server_loses_no_paid_call_and_debates_anew_what_it_delivered(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_a_killed_server_loses_no_paid_call_and_knows_what_it_delivered(upstream: Upstream, tmp_path: Path) -> None:
     url = upstream.server.url
     with process(tmp_path, url) as (running, client):
         assert answer_to(client, "Who wrote book 2?") == "Author 2"

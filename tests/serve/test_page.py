@@ -20,6 +20,7 @@ pytestmark = needs_browser
 PATIENCE = 20_000
 """Milliseconds; a busy machine is slow."""
 
+Open = Callable[..., Any]
 HOSTILE = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=1</script> \u202e{{7*7}}"
 QUESTION = "Who wrote book 3?"
 
@@ -64,7 +65,7 @@ def launched() -> Iterator[Any]:
 
 
 @pytest.fixture
-def opened(launched: Any, server: Serving) -> Iterator[Callable[..., Any]]:
+def opened(launched: Any, server: Serving) -> Iterator[Open]:
     """Open the page. It reports no error, and makes no request to others."""
     troubles, contexts = [], []
 
@@ -96,7 +97,7 @@ def wide(page: Any) -> int:
     return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
 
-def test_a_debate_arrives_while_it_goes_on(opened: Callable[..., Any], upstream: Upstream) -> None:
+def test_a_debate_arrives_while_it_goes_on(opened: Open, upstream: Upstream) -> None:
     page = opened()
     before = len(upstream.began)
     with upstream.holding("summarize"):
@@ -124,7 +125,7 @@ def reload(page: Any) -> None:
     ("n", "leave", "said"), [(5, cancel, "Cancelled."), (16, reload, "The page was loaded again.")]
 )
 def test_a_debate_that_was_left_ends_and_going_on_pays_nothing_twice(
-    n: int, leave: Callable[[Any], None], said: str, opened: Callable[..., Any], upstream: Upstream, server: Serving
+    n: int, leave: Callable[[Any], None], said: str, opened: Open, upstream: Upstream, server: Serving
 ) -> None:
     page = opened()
     before = len(upstream.began)
@@ -142,7 +143,7 @@ def test_a_debate_that_was_left_ends_and_going_on_pays_nothing_twice(
     assert len(upstream.began) - before == 6, "calls under way were kept"
 
 
-def test_sources_and_protocols(opened: Callable[..., Any], server: Serving) -> None:
+def test_sources_and_protocols(opened: Open, server: Serving) -> None:
     page = opened()
     page.get_by_role("checkbox", name="shelf").uncheck()
     asked(page, "Who wrote book 8?")
@@ -156,9 +157,7 @@ def test_sources_and_protocols(opened: Callable[..., Any], server: Serving) -> N
     assert page.request.post(f"{server.url}/page/debates", data=body).status == 400
 
 
-def test_each_debate_has_an_address_and_a_citation_names_its_passage(
-    opened: Callable[..., Any], server: Serving
-) -> None:
+def test_debates_and_cited_passages_have_addresses(opened: Open, server: Serving) -> None:
     page = opened()
     answer = page.locator("#state")
     for n in (14, 15):
@@ -188,9 +187,7 @@ def test_each_debate_has_an_address_and_a_citation_names_its_passage(
     assert opened(href.replace("token=", "token=0")).locator("#state").text_content() != "AnswerAuthor 15"
 
 
-def test_a_key_is_asked_for_and_kept_for_the_tab(
-    opened: Callable[..., Any], upstream: Upstream, tmp_path: Path
-) -> None:
+def test_a_key_is_asked_for_and_kept_in_the_tab(opened: Open, upstream: Upstream, tmp_path: Path) -> None:
     with serving(tmp_path / "out", upstream, keys=["secret-1"]) as locked:
         page = opened(at=locked)
         expect(page.get_by_label("Key", exact=True)).to_be_focused()
@@ -210,7 +207,7 @@ def test_a_key_is_asked_for_and_kept_for_the_tab(
         page.close()
 
 
-def test_hostile_texts_stay_texts_on_a_phone_too(opened: Callable[..., Any]) -> None:
+def test_hostile_texts_stay_texts_on_a_phone_too(opened: Open) -> None:
     page = opened(viewport={"width": 390, "height": 844}, has_touch=True)
     assert wide(page) == 0
     expect(page.get_by_label("Question")).to_be_focused()
@@ -241,7 +238,7 @@ class Divided(Upstream):
         return chat(f"I know that. The answer is [Author {next(self.numbers) % 2}].")
 
 
-def test_a_split_is_never_one_bold_answer(opened: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_split_is_never_one_bold_answer(opened: Open, tmp_path: Path) -> None:
     divided = Divided()
     with (
         openai_server(divided) as divided.server,

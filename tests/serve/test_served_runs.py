@@ -73,7 +73,7 @@ def test_the_address_of_a_transcript_outlives_its_server(upstream: Upstream, tmp
     assert record["texts"][0][0] == "It has an author. Author 1 wrote it."
 
 
-def test_a_transcript_is_found_by_its_place_in_the_file(
+def test_a_damaged_transcript_hides_no_other(
     upstream: Upstream, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with serving(tmp_path, upstream) as server:
@@ -109,7 +109,7 @@ def test_a_search_that_fails_is_an_error_and_is_made_again(upstream: Upstream, t
 
 
 @pytest.mark.parametrize("sources", ["none", {"a": None, "b": None, "c": None}, {"only": None}])
-def test_a_server_starts_with_any_sources_and_says_which_protocols_cannot_run(
+def test_protocols_that_cannot_run_with_the_sources_are_left_out(
     sources: Any, upstream: Upstream, tmp_path: Path
 ) -> None:
     chosen = sources if sources == "none" else {name: Shelf() for name in sources}

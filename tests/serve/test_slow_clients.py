@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -29,6 +27,7 @@ from tests.serve.serving import (
     body_of,
     endpoint,
     post,
+    process,
     serving,
     wait_for,
 )
@@ -177,42 +176,37 @@ class Hanging(Shelf):
     """A source whose search never returns."""
 
     def search(self, queries: list[str], k: int) -> list[Hits]:
-        print("searching", flush=True)
+        print("searching", file=sys.stderr, flush=True)
         threading.Event().wait()
         raise AssertionError
 
 
 @pytest.mark.slow
-def test_a_signal_ends_the_process_within_the_grace_under_any_load(tmp_path: Path) -> None:
+def test_a_signal_ends_the_process_within_the_grace_under_any_load(upstream: Upstream, tmp_path: Path) -> None:
     """Calls that hang, a source that hangs in a thread, large bodies that keep the event loop busy."""
-    grace = 3
-    with endpoint(seconds=600) as upstream, ExitStack() as held:
-        command = [sys.executable, "-m", "madke", "serve", "--out", str(tmp_path), "--port", "0", "-m", "openai/m"]
-        command += ["--base-url", upstream.server.url, "--protocols", "madke,cot", "--grace", str(grace)]
-        command += ["--sources", "hanging=tests.serve.test_slow_clients:Hanging"]
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        process = held.enter_context(
-            subprocess.Popen(command, text=True, env=environment, **pipes)  # type: ignore[call-overload]
-        )
-        held.callback(process.kill)
-        port = int(process.stderr.readline().rsplit(":", 1)[1].removesuffix("/v1\n"))
-        large = [{"role": "user", "content": "x" * 100}]
-        requests = [
-            post(body_of("Who?", stream=True)),
-            post({"protocol": "cot", "question": "?", "sources": []}, "/page/debates"),
-            *(post({"model": "madke", "messages": large * count}) for count in [1_800, 20_000] * 6),
-        ]
+    hanging = ("--sources", "hanging=tests.serve.test_slow_clients:Hanging", "--protocols", "madke,cot")
+    large = [{"role": "user", "content": "x" * 100}]
+    requests = [
+        post(body_of("Who?", stream=True)),
+        post({"protocol": "cot", "question": "?", "sources": []}, "/page/debates"),
+        *(post({"model": "madke", "messages": large * count}) for count in [1_800, 20_000] * 6),
+    ]
+    with (
+        ExitStack() as held,
+        upstream.holding("debater"),
+        process(tmp_path, upstream.server.url, *hanging, "--grace", "3") as (running, client),
+    ):
         for request in requests:
-            connection = held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
-            connection.sendall(request)
-        assert process.stdout.readline() == "searching\n"
+            address = (client.base_url.host, client.base_url.port)
+            held.enter_context(socket.create_connection(address, timeout=60)).sendall(request)
+        while "searching" not in running.stderr.readline():
+            pass
         wait_for(lambda: upstream.began)
-        process.send_signal(signal.SIGTERM)
+        running.send_signal(signal.SIGTERM)
         began = time.monotonic()
-        assert process.wait(60) == 0
-        assert time.monotonic() - began < grace + 10, "no watchdog had to kill it"
-        assert "Traceback" not in process.stderr.read()
+        assert running.wait(60) == 0
+        assert time.monotonic() - began < 3 + 10, "no watchdog had to kill it"
+        assert "Traceback" not in running.stderr.read()
 
 
 def test_replies_on_a_kept_connection_do_not_wait(upstream: Upstream, tmp_path: Path) -> None:
