@@ -247,7 +247,7 @@ def test_sessions_are_bounded_for_each_key(
 
 
 @pytest.mark.slow
-def test_standard_output_holds_messages_only_and_closing_it_ends_a_debate(upstream: Upstream, tmp_path: Path) -> None:
+def test_output_holds_messages_only_and_the_end_of_input_ends_a_debate(upstream: Upstream, tmp_path: Path) -> None:
     """As a client starts ``madke serve --mcp``, with standard output and the end of input seen from outside."""
     arguments = command(tmp_path / "out", upstream, sys.executable, "-m", "madke", "-v")
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
