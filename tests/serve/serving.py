@@ -27,7 +27,7 @@ from madke.serve.offers import ServeOptions
 from madke.serve.server import Server, create_app, listening_socket
 from tests.support.dataset import fields_asked
 from tests.support.forked import installed
-from tests.support.openai_server import OpenAIServer, Reply, chat, error, openai_server
+from tests.support.openai_server import USAGE, OpenAIServer, Reply, chat, error, openai_server
 
 JUDGED = {"judge_asked": "always"}
 """Settings of protocols with a judge: it is asked also where all answers are the same."""
@@ -106,16 +106,12 @@ def stage_of(body: Mapping[str, Any]) -> str:
 def streamed(text: str) -> Reply:
     """The reply as a stream, some characters at a time."""
 
-    def pieces() -> Iterator[bytes]:
-        for start in range(0, len(text), 12):
-            delta = {"choices": [{"index": 0, "delta": {"content": text[start : start + 12]}, "finish_reason": None}]}
-            yield f"data: {json.dumps({'id': 'c', 'object': 'chat.completion.chunk', **delta})}\n\n".encode()
-        end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
-        yield f"data: {json.dumps({'id': 'c', **end})}\n\n".encode()
-        usage = {"choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25}}
-        yield f"data: {json.dumps({'id': 'c', **usage})}\n\ndata: [DONE]\n\n".encode()
+    def chunk(delta: dict[str, str], end: str | None = None) -> str:
+        return json.dumps({"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": end}]})
 
-    return 200, {"Content-Type": "text/event-stream"}, pieces()
+    parts = [chunk({"content": text[start : start + 12]}) for start in range(0, len(text), 12)]
+    events = [*parts, chunk({}, "stop"), json.dumps({"id": "c", "choices": [], "usage": USAGE}), "[DONE]"]
+    return 200, {"Content-Type": "text/event-stream"}, (f"data: {event}\n\n".encode() for event in events)
 
 
 class Shelf:
@@ -130,12 +126,9 @@ class Shelf:
 
     def search(self, queries: list[str], k: int) -> list[Hits]:
         self.queries += queries
-        first = Passage(
-            source="shelf", key="a", title="A book", text="It has an author. Author 1 wrote it.", score=1, rank=0
-        )
-        second = Passage(
-            source="shelf", key="b", title="B", text="Another.", score=0, rank=1, url="https://example.org/b"
-        )
+        own: dict[str, Any] = {"source": "shelf", "score": 1.0}
+        first = Passage(key="a", title="A book", text="It has an author. Author 1 wrote it.", rank=0, **own)
+        second = Passage(key="b", title="B", text="Another.", rank=1, url="https://example.org/b", **own)
         return [Hits(passages=(first, second))] * len(queries)
 
 
@@ -171,7 +164,7 @@ class Serving:
 
     def get(self, address: str, **headers: str) -> Any:
         """The response to a GET request, of a path or of a whole address."""
-        return self.client()._client.get(address if "://" in address else self.url + address, headers=headers)
+        return httpx2.get(address if "://" in address else self.url + address, headers=headers)
 
     def raw(self, request: bytes) -> socket.socket:
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=20)
