@@ -115,7 +115,9 @@ def test_a_deadline_ends_a_debate_that_another_request_goes_on_with(upstream: Up
             assert [response(each)[0] for each in (first, second)] == [504, 504]
         wait_for(lambda: server.is_idle)
         assert not any("book 2" in call for call in upstream.calls), "it waited for the whole deadline"
-        assert server.text(QUESTION) == "Author 1"
+        retrying = server.client(max_retries=5)  # a busy machine may reach the deadline again
+        completion = retrying.chat.completions.create(**body_of(QUESTION))
+        assert completion.choices[0].message.content == "Author 1"
         assert len(upstream.calls) == len({*upstream.calls}) == CALLS
 
 
