@@ -104,6 +104,7 @@ def test_a_key_inside_the_endpoint_is_refused_and_not_repeated(tmp_path: Path) -
     keys = {**PLAIN, "OPENAI_BASE_URL": f"http://user:{key}@127.0.0.1:9/v1?api_key={key}"}
     done = run(*arguments(tmp_path, None, n=1), folder=tmp_path, keys=keys)
     assert done.status == 2, done.err[-2000:]
+    assert "must have no user, password or query" in done.err
     assert_no_leak(tmp_path, done, PLAIN)
 
 
