@@ -9,7 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.security.audit import read, verdict
+from tests.security.audit import verdict
 
 ROOT = Path(__file__).parents[2]
 CLEAN = {"name": "a", "version": "1", "vulns": []}
@@ -29,7 +29,7 @@ SKIPPED = {"name": "c", "skip_reason": "cannot be reached"}
     ],
 )
 def test_only_what_was_looked_up_counts(packages: Any, status: int, said: str) -> None:
-    found, lines = verdict(*read({"dependencies": packages}))
+    found, lines = verdict({"dependencies": packages})
     assert (found, lines[0]) == (status, said)
 
 
