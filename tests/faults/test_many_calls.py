@@ -15,7 +15,7 @@ from tests.support.chat_requests import chat_request
 from tests.support.openai_server import Reply, chat, openai_server
 from tests.support.pipelines import limited
 
-IN_FLIGHT = 250
+IN_FLIGHT = 150
 """More than the pools of aiohttp and httpx hold by themselves."""
 
 

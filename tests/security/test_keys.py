@@ -17,6 +17,7 @@ from madke.models.openai_client import AzureChat, OpenAIChat
 from madke.models.transport import Transport
 from tests.support.canary import NAMES, leaks, run
 from tests.support.chat_requests import chat_request
+from tests.support.cli import madke
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import chat, error, openai_server
 from tests.support.search_server import Reply, SearchServer, Seen
@@ -203,7 +204,7 @@ def test_what_is_made_of_a_run_afterwards(tmp_path: Path) -> None:
     arms = "arms: [{name: a}, {name: b, set: {rounds: 1}}]"
     recipe.write_text(f"title: t\nsource: s\nabout: a\nprotocol: madke\n{arms}\n")
     with openai_server(answer) as server:
-        assert run(*arguments(tmp_path, server.url), folder=tmp_path, keys=PLAIN).status == 0
+        assert madke(*arguments(tmp_path, server.url), **PLAIN).returncode == 0
         endpoint = ("--base-url", server.url)
         commands = [
             ("score", tmp_path / "out", "--grader", "openai/m", *endpoint),
