@@ -204,7 +204,7 @@ def test_what_is_made_of_a_run_afterwards(tmp_path: Path) -> None:
     arms = "arms: [{name: a}, {name: b, set: {rounds: 1}}]"
     recipe.write_text(f"title: t\nsource: s\nabout: a\nprotocol: madke\n{arms}\n")
     with openai_server(answer) as server:
-        assert madke(*arguments(tmp_path, server.url), **PLAIN).returncode == 0
+        assert madke(*arguments(tmp_path, server.url), OPENAI_API_KEY=key).returncode == 0
         endpoint = ("--base-url", server.url)
         commands = [
             ("score", tmp_path / "out", "--grader", "openai/m", *endpoint),
