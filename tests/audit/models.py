@@ -34,24 +34,17 @@ class Model:
     def item(self, text: str) -> Any:
         return next(item for item in audit_questions() if item.question in text)
 
-    def gold(self, text: str) -> int:
-        places = [text.find(passage["text"]) for passage in self.item(text).passages]
-        return sorted(places).index(places[0])
-
     def select(self, text: str, body: Any, nth: int) -> Any:
-        return f"That passage names it.\nSelected: [{self.gold(text)}]"
+        places = [text.find(passage["text"]) for passage in self.item(text).passages]
+        return f"That passage names it.\nSelected: [{sorted(places).index(places[0])}]"
 
     def speak(self, text: str, body: Any, nth: int) -> Any:
         return said(self.item(text).right)
 
-    def reply(self, text: str, body: Any, nth: int) -> Any:
-        return said(self.item(text).right)
+    reply = summarize = speak
 
     def judge(self, text: str, body: Any, nth: int) -> Any:
         return f"I compare both.\nVerdict: [{'DIFFERENT' if self.item(text).wrong in text else 'SAME'}]"
-
-    def summarize(self, text: str, body: Any, nth: int) -> Any:
-        return said(self.item(text).right)
 
     def system(self, text: str, body: Any, nth: int) -> Any:
         return "Plover. It rains. I walk."

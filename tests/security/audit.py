@@ -16,29 +16,23 @@ from typing import Any
 COMMAND = (*(sys.executable, "-m", "pip_audit"), "--no-deps", "--disable-pip", "--progress-spinner", "off")
 
 
-def read(report: dict[str, Any]) -> tuple[list[str], list[str], int]:
-    """Findings, a line each; what could not be looked up and why; and how many packages were."""
+def verdict(report: dict[str, Any]) -> tuple[int, list[str]]:
+    """Exit status, and what is said of pip-audit's report: findings, or what could not be looked up and why."""
     packages = report["dependencies"]
     skipped = [f"{package['name']}: {package['skip_reason']}" for package in packages if "skip_reason" in package]
+    audited = len(packages) - len(skipped)
     found = [
         f"{package['name']} {package['version']}: {known['id']}, mended in {', '.join(known['fix_versions']) or 'none'}"
         for package in packages
         for known in package.get("vulns", ())
     ]
-    return found, skipped, len(packages) - len(skipped)
-
-
-def verdict(found: list[str], skipped: list[str], audited: int) -> tuple[int, list[str]]:
-    """Exit status, and what is said."""
     if not audited:
         return 2, [f"audit: not run: no package could be looked up ({skipped[0] if skipped else 'there are none'})"]
     if found:
         return 1, [*found, f"audit: {len(found)} known vulnerabilities in {audited} packages"]
     if skipped:
-        return 2, [
-            *skipped,
-            f"audit: not run for {len(skipped)} packages; nothing is known against the other {audited}",
-        ]
+        rest = f"audit: not run for {len(skipped)} packages; nothing is known against the other {audited}"
+        return 2, [*skipped, rest]
     return 0, [f"audit: nothing is known against any of {audited} packages"]
 
 
@@ -47,7 +41,7 @@ def main() -> None:
     constraints = Path(__file__).parents[2] / "constraints.txt"
     done = subprocess.run([*COMMAND, "--format", "json", "-r", constraints], capture_output=True, text=True)
     try:
-        status, lines = verdict(*read(json.loads(done.stdout)))
+        status, lines = verdict(json.loads(done.stdout))
     except ValueError:
         said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         status, lines = 2, [f"audit: not run: {said[-1]}"]

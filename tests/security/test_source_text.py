@@ -32,3 +32,16 @@ def test_the_source_holds_none_of(what: Any) -> None:
         f"{path.name}: {match[0]}" for path, text in SOURCE.items() for match in re.finditer(FORBIDDEN[what], text)
     ]
     assert not found
+
+
+def test_only_one_module_writes_to_the_terminal() -> None:
+    writing = re.compile(
+        r"(?<![\w.`])(print|pprint|rich\.print|os\.write)\(|sys\.(__)?std(out|err)(__)?[\w.]*\.write"
+        r"|\b(echo|secho|Console|StreamHandler|print_exc|print_json|basicConfig)\("
+    )
+    found = {path.name: [match[0] for match in writing.finditer(text)] for path, text in SOURCE.items()}
+    # basicConfig gets its handler from terminal.py, whose console is captured.
+    assert {name: calls for name, calls in found.items() if calls} == {
+        "app.py": ["basicConfig("],
+        "terminal.py": ["Console(", "sys.stderr.write"],
+    }

@@ -94,7 +94,7 @@ def test_a_web_search_follows_no_redirect(search: Callable[[str], Hits]) -> None
 
 
 @pytest.mark.parametrize("address", ["http://user:secret@127.0.0.1:9", "http://127.0.0.1:9/?key=secret"])
-def test_an_address_of_a_search_that_holds_a_secret_is_refused(
+def test_a_search_address_that_holds_a_secret_is_refused(
     tmp_path: Path, search: Callable[[str], Hits], address: str
 ) -> None:
     with pytest.raises(UserError, match="SERPER_BASE_URL") as raised:

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,7 @@ CONSOLE_SCRIPT = "import sys\nfrom madke.__main__ import main\nsys.exit(main())\
 
 
 @pytest.fixture
-def cloned(tmp_path: Path) -> Any:
+def cloned(tmp_path: Path) -> Path:
     """Questions, and next to them everything that might be imported, read or run without being named."""
     folder = tmp_path / "cloned"
     folder.mkdir()
@@ -29,12 +28,12 @@ def cloned(tmp_path: Path) -> Any:
     return folder
 
 
-def write_questions(folder: Any, task: Any) -> None:
+def write_questions(folder: Path, task: str) -> None:
     line = {"id": "q0", "question": "Which lake is the deepest?", "golden_answers": ["Baikal"], "task": task}
     (folder / "q.jsonl").write_text(json.dumps(line) + "\n")
 
 
-def called(folder: Any, program: Any, *args: Any) -> Any:
+def called(folder: Path, program: list[str], *args: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
     return subprocess.run(
         [sys.executable, *program, *args], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
@@ -42,7 +41,7 @@ def called(folder: Any, program: Any, *args: Any) -> Any:
 
 
 @pytest.fixture(params=["python -m madke", pytest.param("madke", marks=pytest.mark.slow)])
-def program(request: Any, tmp_path: Path) -> Any:
+def program(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     if request.param == "python -m madke":
         return ["-m", "madke"]
     script = tmp_path / "bin" / "madke"
@@ -51,57 +50,48 @@ def program(request: Any, tmp_path: Path) -> Any:
     return [str(script)]
 
 
-COMMANDS = {
-    "protocols": ("protocols", "show", "standard"),
-    "ask": ("ask", "Which lake is the deepest?", "--protocol", "cot", "--model", "scripted/script.yaml"),
-    "run": ("run", "q.jsonl", "--protocol", "cot", "--model", "scripted/script.yaml", "--out", "out"),
-}
+SCRIPTED = ("--protocol", "cot", "--model", "scripted/script.yaml")
+RUN_IT = ("run", "q.jsonl", *SCRIPTED, "--out", "out")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_no_module_of_the_folder_is_imported(cloned: Any, program: Any, command: Any) -> None:
-    done = called(cloned, program, *COMMANDS[command])
+def test_no_module_of_the_folder_is_imported(cloned: Path, program: list[str]) -> None:
+    for command in (("ask", "Which lake is the deepest?", *SCRIPTED), RUN_IT):
+        done = called(cloned, program, *command)
 
-    assert done.returncode == 0, done.stderr
-    assert not (cloned / "RAN").exists(), (cloned / "RAN").read_text()
+        assert done.returncode == 0, done.stderr
+        assert not (cloned / "RAN").exists(), (cloned / "RAN").read_text()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("file", "key"),
+    ("file", "ours", "choice"),
     [
-        ("sources.yaml", "python"),
-        pytest.param("sources.yaml", "command", marks=pytest.mark.slow),
-        pytest.param("models.yaml", "python", marks=pytest.mark.slow),
-        ("models.yaml", "command"),
+        ("sources.yaml", "google", ("--sources", "evil")),
+        ("models.yaml", "openai/gpt-4o-mini", ("--model", "evil")),
     ],
 )
-def test_no_entry_of_a_file_that_was_not_named_is_run(cloned: Any, file: str, key: str) -> None:
+def test_no_entry_of_a_file_that_nobody_named_is_run(
+    cloned: Path, file: str, ours: str, choice: tuple[str, ...]
+) -> None:
     """Such an entry may be refused; it may not run."""
-    ours = "google" if file == "sources.yaml" else "openai/gpt-4o-mini"
-    run = "evil:it" if key == "python" else f"{sys.executable} {cloned / 'evil.py'}"
-    (cloned / file).write_text(f'evil: {{{key}: "{run}"}}\n{ours}: {{{key}: "{run}"}}\n')
-    choice = ("--sources", "evil") if file == "sources.yaml" else ("--model", "evil")
+    (cloned / file).write_text(f"evil: {{python: 'evil:it'}}\n{ours}: {{python: 'evil:it'}}\n")
 
-    for command in (COMMANDS["run"], (*COMMANDS["run"][:-1], "other", *choice)):
+    for command in (RUN_IT, (*RUN_IT[:-1], "other", *choice)):
         called(cloned, ["-m", "madke"], *command)
 
     assert not (cloned / "RAN").exists()
 
 
-@pytest.mark.parametrize("args", [("run", "q.jsonl", "--protocol", "cot", "--model", "offline", "--out", "out")])
-def test_a_task_that_only_a_question_file_names_is_not_imported(cloned: Any, args: tuple[str, ...]) -> None:
+def test_a_task_of_code_runs_only_where_the_command_line_names_it(cloned: Path) -> None:
     write_questions(cloned, "evil:it")
 
-    done = called(cloned, ["-m", "madke"], *args)
+    done = called(cloned, ["-m", "madke"], *RUN_IT)
 
     assert done.returncode == 2
     assert "if you trust it, give --task evil:it" in done.stderr
     assert not (cloned / "RAN").exists()
 
-
-def test_code_that_the_command_line_names_runs(cloned: Any) -> None:
-    called(cloned, ["-m", "madke"], *COMMANDS["run"], "--task", "evil:it")
+    called(cloned, ["-m", "madke"], *RUN_IT, "--task", "evil:it")
 
     assert (cloned / "RAN").read_text() == "evil"
 
@@ -116,14 +106,8 @@ def test_a_checkout_that_is_not_installed_still_runs(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     (checkout / "yaml.py").write_text(RUN)
 
-    done = subprocess.run(
-        [sys.executable, "-m", "madke", "protocols"],
-        cwd=checkout,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    command = [sys.executable, "-m", "madke", "protocols"]
+    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=60)
 
     assert done.returncode == 0, done.stderr
     assert not (checkout / "RAN").exists()

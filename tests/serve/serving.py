@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,16 +15,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import openai
 
 from madke.core.knowledge import Hits, Passage
 from madke.models.limiter import Limits
+from madke.models.store import CallStore
 from madke.runs.request import RunOptions, RunRequest
 from madke.serve.debates import Debates
 from madke.serve.offers import ServeOptions
 from madke.serve.server import Server, create_app, listening_socket
 from tests.support.dataset import fields_asked
-from tests.support.openai_server import OpenAIServer, Reply, chat, openai_server
+from tests.support.forked import installed
+from tests.support.openai_server import USAGE, OpenAIServer, Reply, chat, error, openai_server
 
 JUDGED = {"judge_asked": "always"}
 """Settings of protocols with a judge: it is asked also where all answers are the same."""
@@ -39,6 +44,8 @@ class Upstream:
     began: list[tuple[float, str]] = field(default_factory=list)
     """When each call arrived, and what it was for."""
     held: dict[str, threading.Event] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
+    """Stages whose calls are refused."""
     server: OpenAIServer = field(init=False)
 
     def __call__(self, body: dict[str, Any], n: int) -> Reply:
@@ -47,6 +54,8 @@ class Upstream:
         time.sleep(self.seconds)
         if held := self.held.get(stage):
             assert held.wait(60)
+        if stage in self.broken:
+            return error(400, "the model is broken")
         prompt = "\n".join(message["content"] for message in body["messages"])
         answer = next((answer for question, answer in ANSWERS.items() if question in prompt), "Baikal")
         agreed = sum(stage == "judge" for _, stage in self.began) % self.rounds == 0
@@ -97,16 +106,12 @@ def stage_of(body: Mapping[str, Any]) -> str:
 def streamed(text: str) -> Reply:
     """The reply as a stream, some characters at a time."""
 
-    def pieces() -> Iterator[bytes]:
-        for start in range(0, len(text), 12):
-            delta = {"choices": [{"index": 0, "delta": {"content": text[start : start + 12]}, "finish_reason": None}]}
-            yield f"data: {json.dumps({'id': 'c', 'object': 'chat.completion.chunk', **delta})}\n\n".encode()
-        end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
-        yield f"data: {json.dumps({'id': 'c', **end})}\n\n".encode()
-        usage = {"choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25}}
-        yield f"data: {json.dumps({'id': 'c', **usage})}\n\ndata: [DONE]\n\n".encode()
+    def chunk(delta: dict[str, str], end: str | None = None) -> str:
+        return json.dumps({"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": end}]})
 
-    return 200, {"Content-Type": "text/event-stream"}, pieces()
+    parts = [chunk({"content": text[start : start + 12]}) for start in range(0, len(text), 12)]
+    events = [*parts, chunk({}, "stop"), json.dumps({"id": "c", "choices": [], "usage": USAGE}), "[DONE]"]
+    return 200, {"Content-Type": "text/event-stream"}, (f"data: {event}\n\n".encode() for event in events)
 
 
 class Shelf:
@@ -121,12 +126,9 @@ class Shelf:
 
     def search(self, queries: list[str], k: int) -> list[Hits]:
         self.queries += queries
-        first = Passage(
-            source="shelf", key="a", title="A book", text="It has an author. Author 1 wrote it.", score=1, rank=0
-        )
-        second = Passage(
-            source="shelf", key="b", title="B", text="Another.", score=0, rank=1, url="https://example.org/b"
-        )
+        own: dict[str, Any] = {"source": "shelf", "score": 1.0}
+        first = Passage(key="a", title="A book", text="It has an author. Author 1 wrote it.", rank=0, **own)
+        second = Passage(key="b", title="B", text="Another.", rank=1, url="https://example.org/b", **own)
         return [Hits(passages=(first, second))] * len(queries)
 
 
@@ -160,6 +162,10 @@ class Serving:
     def text(self, question: Any, model: str = "madke", **fields: Any) -> str:
         return str(self.answer(question, model, **fields).choices[0].message.content)
 
+    def get(self, address: str, **headers: str) -> Any:
+        """The response to a GET request, of a path or of a whole address."""
+        return httpx2.get(address if "://" in address else self.url + address, headers=headers)
+
     def raw(self, request: bytes) -> socket.socket:
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=20)
         connection.sendall(request)
@@ -168,6 +174,18 @@ class Serving:
     def ask(self, question: str, **fields: Any) -> socket.socket:
         """Send a request for an answer and leave the connection open."""
         return self.raw(post(body_of(question, **fields)))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request holds a place, and no call of a client that has gone is under way."""
+        return not (self.debates.turns or self.debates.running or self.debates.offers.shared.landing)
+
+    def mcp_session(self, key: str = "none") -> tuple[int, str]:
+        """Status and session of an MCP client's handshake."""
+        body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}
+        headers = {**MCP_HEADERS, "authorization": f"Bearer {key}"}
+        answer = httpx2.post(f"{self.url}/mcp", json=body, headers=headers)
+        return answer.status_code, answer.headers.get("mcp-session-id", "")
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self.server.drain)
@@ -197,6 +215,11 @@ def post(body: Mapping[str, Any] | bytes, path: str = "/v1/chat/completions", **
     return f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + content
 
 
+MCP_HEADERS = {
+    "accept": "application/json, text/event-stream",
+    "content-type": "application/json",
+    "host": "localhost",
+}
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 """The parameters with which an MCP client opens a session."""
 
@@ -260,12 +283,36 @@ def serving(
 
 
 @contextmanager
+def process(out: Path, url: str, *args: str) -> Iterator[tuple[subprocess.Popen[str], Any]]:
+    """``madke serve`` as a process, and a client of it."""
+    command = [str(installed()), "serve", "--out", str(out), "--port", "0", "-m", "openai/m"]
+    command += ["--base-url", url, "--sources", "none", "--protocols", "madke", "--set", "judge_asked=always", *args]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ}) as running:
+        line = running.stderr.readline()
+        assert line.startswith("madke: serving "), line
+        with openai.OpenAI(base_url=line.split(" at ")[1].strip(), api_key="none", max_retries=0) as client:
+            try:
+                yield running, client
+            finally:
+                running.kill()
+
+
+@contextmanager
 def endpoint(**options: Any) -> Iterator[Upstream]:
     """A model endpoint for the length of the block."""
     upstream = Upstream(**options)
     with openai_server(upstream) as server:
         upstream.server = server
         yield upstream
+
+
+def stored(out: Path) -> int:
+    """The number of calls in the stores that can answer."""
+    total = 0
+    for path in out.glob("*/calls.sqlite"):
+        with CallStore(path) as store:
+            total += sum(each.completion.outcome == "ok" for each in store.recorded())
+    return total
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import struct
 import subprocess
-import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import openai
 import pytest
 
-from madke.models.store import CallStore
-from tests.serve.serving import Shelf, endpoint, serving, wait_for
-from tests.support.forked import installed
+from tests.serve.serving import Shelf, Upstream, body_of, endpoint, process, response, serving, stored, wait_for
 
 QUESTION = "Who wrote book 1?"
 
@@ -31,175 +26,129 @@ def kill(connection: socket.socket) -> None:
     connection.close()
 
 
-def stored(out: Path) -> int:
-    """The number of calls in the stores that can answer."""
-    total = 0
-    for path in out.glob("*/calls.sqlite"):
-        with CallStore(path) as store:
-            total += sum(each.completion.outcome == "ok" for each in store.calls())
-    return total
+def assert_paid_once(upstream: Upstream, calls: int) -> None:
+    assert len(upstream.calls) == len({*upstream.calls}) == calls
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_client_that_is_killed_ends_its_debate_and_pays_nothing_twice(stream: bool, tmp_path: Path) -> None:
-    with endpoint(seconds=0.5) as upstream, serving(tmp_path, upstream) as server:
-        connection = server.ask(QUESTION, stream=stream)
-        wait_for(lambda: len(upstream.began) == 2)
-        kill(connection)
-        wait_for(lambda: server.debates.running == 0, seconds=1)
-        time.sleep(1.2)
-        assert len(upstream.began) == 2, "no call starts after the client has gone"
+def test_a_killed_client_ends_its_debate_and_pays_nothing_twice(
+    stream: bool, upstream: Upstream, tmp_path: Path
+) -> None:
+    with serving(tmp_path, upstream) as server:
+        with upstream.holding("debater"):
+            connection = server.ask(QUESTION, stream=stream)
+            wait_for(lambda: len(upstream.began) == 2)
+            kill(connection)
+            wait_for(lambda: server.debates.running == 0)
+        wait_for(lambda: server.is_idle)
         assert stored(tmp_path) == 2, "calls under way finish and are stored"
-        upstream.seconds = 0
+        assert len(upstream.began) == 2, "no call starts after the client has gone"
         assert server.text(QUESTION) == "Author 1"
-        assert len(upstream.calls) == len({*upstream.calls}) == 4, "the debate goes on where it was"
+        assert_paid_once(upstream, 4)
 
 
-@pytest.mark.slow
-def test_a_client_that_comes_back_at_once_joins_the_calls_under_way(tmp_path: Path) -> None:
-    with endpoint(seconds=0.6) as upstream, serving(tmp_path, upstream) as server:
-        connection = server.ask(QUESTION)
-        wait_for(lambda: len(upstream.began) == 2)
-        kill(connection)
-        wait_for(lambda: server.debates.running == 0, seconds=1)
-        assert server.text(QUESTION) == "Author 1"
-        assert len(upstream.calls) == len({*upstream.calls}) == 4
+def test_a_client_that_comes_back_at_once_joins_the_calls_under_way(upstream: Upstream, tmp_path: Path) -> None:
+    with serving(tmp_path, upstream) as server:
+        with upstream.holding("debater"):
+            connection = server.ask(QUESTION)
+            wait_for(lambda: len(upstream.began) == 2)
+            kill(connection)
+            wait_for(lambda: server.debates.running == 0)
+            again = server.ask(QUESTION)
+            wait_for(lambda: server.debates.running == 1)
+        assert response(again)[0] == 200
+        assert_paid_once(upstream, 4)
         assert stored(tmp_path) == 4
 
 
-@pytest.mark.slow
 def test_an_sdk_that_times_out_and_retries_pays_nothing_twice(tmp_path: Path) -> None:
-    with endpoint(seconds=0.5) as upstream, serving(tmp_path, upstream, sources=Shelf()) as server:
-        client = server.client(timeout=0.8, max_retries=8)
-        completion = client.chat.completions.create(model="madke", messages=[{"role": "user", "content": QUESTION}])
+    with endpoint(seconds=0.2) as upstream, serving(tmp_path, upstream, sources=Shelf()) as server:
+        client = server.client(timeout=0.5, max_retries=8)
+        completion = client.chat.completions.create(**body_of(QUESTION))
         assert completion.choices[0].message.content == "Author 1 [0]"
-    assert len(upstream.calls) == len({*upstream.calls}) == 6
+    assert_paid_once(upstream, 6)
     (run,) = tmp_path.glob("madke-*")
     assert len((run / "transcripts.jsonl").read_bytes().splitlines()) == 1
 
 
-def test_a_retry_of_a_delivered_answer_gets_it_again(tmp_path: Path) -> None:
-    """It was lost on its way, or the client gave up while it came."""
-    with endpoint() as upstream, serving(tmp_path, upstream) as server:
-        server.text(QUESTION)
-        assert server.text(QUESTION, extra_headers={"x-stainless-retry-count": "1"}) == "Author 1"
-        assert len(upstream.calls) == 4
-
-
-def test_asking_again_after_an_answer_debates_anew(tmp_path: Path) -> None:
+def test_asking_again_debates_anew_and_a_retry_gets_the_answer_again(upstream: Upstream, tmp_path: Path) -> None:
     shelf = Shelf()
-    with endpoint() as upstream, serving(tmp_path, upstream, sources=shelf) as server:
+    with serving(tmp_path, upstream, sources=shelf) as server:
         assert [server.text(QUESTION) for _ in range(3)] == ["Author 1 [0]"] * 3
-        assert len(upstream.calls) == 3 * 6
+        assert_paid_once(upstream, 3 * 6)
         assert len({json.loads(call)["seed"] for call in upstream.calls}) == 18, "each debate samples anew"
         assert shelf.queries == [QUESTION], "but the pool of a question stays"
+        # The answer was lost on its way, or the client gave up while it came.
+        assert server.text(QUESTION, extra_headers={"x-stainless-retry-count": "1"}) == "Author 1 [0]"
+        assert_paid_once(upstream, 3 * 6)
     (run,) = tmp_path.glob("madke-*")
     lines = [json.loads(line) for line in (run / "transcripts.jsonl").read_text().splitlines()]
     assert [line["repeat"] for line in lines] == [0, 1, 2]
 
 
-def test_equal_questions_at_the_same_time_are_separate_debates(tmp_path: Path) -> None:
-    with endpoint(seconds=0.2) as upstream, serving(tmp_path, upstream) as server:
-        connections = [server.ask(QUESTION) for _ in range(5)]
-        for connection in connections:
-            content = b""
-            while b"Author 1" not in content:
-                content += connection.recv(65536)
-            connection.close()
-    assert len(upstream.calls) == len({*upstream.calls}) == 20
+def test_equal_questions_at_the_same_time_are_separate_debates(upstream: Upstream, tmp_path: Path) -> None:
+    with serving(tmp_path, upstream) as server:
+        with upstream.holding("debater"):
+            connections = [server.ask(QUESTION) for _ in range(5)]
+            wait_for(lambda: server.debates.running == 5)
+        assert [response(each)[0] for each in connections] == [200] * 5
+    assert_paid_once(upstream, 20)
 
 
-def test_a_failed_answer_goes_on_and_only_failed_calls_are_made_again(tmp_path: Path) -> None:
-    with endpoint() as upstream:
-        good = upstream.__class__.__call__
-        failing = {"on": True}
-
-        def reply(self: Any, body: dict[str, Any], n: int) -> Any:
-            if failing["on"] and body["messages"][0]["content"].startswith("You are the summarizer"):
-                return 400, {}, {"error": {"message": "broken", "type": "t"}}
-            return good(self, body, n)
-
-        with pytest.MonkeyPatch.context() as patch, serving(tmp_path, upstream) as server:
-            patch.setattr(upstream.__class__, "__call__", reply)
-            page = {"protocol": "madke", "question": QUESTION}
-            refused = server.client()._client.post(f"{server.url}/page/debates", json=page)
-            assert '"code": "debate_failed"' in refused.text
-            with pytest.raises(openai.InternalServerError):
-                server.text(QUESTION)
-            failing["on"] = False
-            assert server.text(QUESTION) == "Author 1"
-        # Three times with a schema, and after each refusal without a reason once without.
-        assert Counter(Counter(upstream.calls).values()) == {1: 3, 3: 1, 2: 1}
+def test_a_failed_answer_goes_on_and_only_failed_calls_are_made_again(upstream: Upstream, tmp_path: Path) -> None:
+    with serving(tmp_path, upstream) as server:
+        upstream.broken.add("summarize")
+        page = {"protocol": "madke", "question": QUESTION}
+        refused = httpx2.post(f"{server.url}/page/debates", json=page)
+        assert '"code": "debate_failed"' in refused.text
+        with pytest.raises(openai.InternalServerError):
+            server.text(QUESTION)
+        upstream.broken.clear()
+        assert server.text(QUESTION) == "Author 1"
+    # Three times with a schema, and after each refusal without a reason once without.
+    assert Counter(Counter(upstream.calls).values()) == {1: 3, 3: 1, 2: 1}
     (run,) = tmp_path.glob("madke-*")
     assert len((run / "transcripts.jsonl").read_bytes().splitlines()) == 1
 
 
-def test_a_deadline_ends_a_debate_that_another_request_goes_on_with(tmp_path: Path) -> None:
-    with endpoint(seconds=0.4) as upstream, serving(tmp_path, upstream, deadline=0.5) as server:
-        with pytest.raises(openai.InternalServerError) as late:
-            server.text(QUESTION)
-        assert late.value.status_code == 504
-        for _ in range(5):
-            try:
-                assert server.text(QUESTION) == "Author 1"
-                break
-            except openai.InternalServerError:
-                continue
-        assert len(upstream.calls) == len({*upstream.calls}) == 4
+def answer_to(client: Any, question: str = QUESTION) -> str:
+    return str(client.chat.completions.create(**body_of(question)).choices[0].message.content)
 
 
-@contextmanager
-def process(out: Path, url: str, *args: str) -> Iterator[tuple[subprocess.Popen[str], Any]]:
-    """``madke serve`` as a process."""
-    command = [str(installed()), "serve", "--out", str(out), "--port", "0", "-m", "openai/m"]
-    command += ["--base-url", url, "--sources", "none", "--protocols", "madke", "--set", "judge_asked=always", *args]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ}) as running:
-        line = running.stderr.readline()
-        assert "serving madke at http://" in line, line + running.stderr.read()
-        with openai.OpenAI(base_url=line.split(" at ")[1].strip(), api_key="none", max_retries=0) as client:
-            try:
-                yield running, client
-            finally:
-                running.kill()
-
-
-def question_of(client: Any, text: str = QUESTION) -> str:
-    completion = client.chat.completions.create(model="madke", messages=[{"role": "user", "content": text}])
-    return completion.choices[0].message.content
+def told_to_stop(running: subprocess.Popen[str], client: Any, number: signal.Signals) -> None:
+    """Send the signal, and wait until the server drains."""
+    running.send_signal(number)
+    health = str(client.base_url).replace("/v1/", "/health")
+    wait_for(lambda: client._client.get(health).json()["status"] == "draining")
 
 
 @pytest.mark.slow
-def test_a_killed_server_loses_no_paid_call_and_debates_anew_what_it_delivered(tmp_path: Path) -> None:
-    with endpoint(seconds=0.3) as upstream:
-        url = upstream.server.url
-        with process(tmp_path, url) as (running, client):
-            assert question_of(client, "Who wrote book 2?") == "Author 2"
-            wait_for(lambda: b"delivered" in (tmp_path / "served.jsonl").read_bytes())
-            hasty = client.with_options(timeout=0.05)
-            with pytest.raises(openai.APITimeoutError):
-                question_of(hasty)
-            wait_for(lambda: stored(tmp_path) == 6)
-            running.send_signal(signal.SIGKILL)
-            running.wait()
-        with process(tmp_path, url) as (_, client):
-            assert question_of(client) == "Author 1"
-            assert len(upstream.calls) == len({*upstream.calls}) == 8
-            assert question_of(client, "Who wrote book 2?") == "Author 2"
-            assert len(upstream.calls) == len({*upstream.calls}) == 12
+def test_a_killed_server_loses_no_paid_call_and_knows_what_it_delivered(upstream: Upstream, tmp_path: Path) -> None:
+    url = upstream.server.url
+    with process(tmp_path, url) as (running, client):
+        assert answer_to(client, "Who wrote book 2?") == "Author 2"
+        wait_for(lambda: b"delivered" in (tmp_path / "served.jsonl").read_bytes())
+        with upstream.holding("debater"), pytest.raises(openai.APITimeoutError):
+            answer_to(client.with_options(timeout=0.3))
+        wait_for(lambda: stored(tmp_path) == 6)
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+    with process(tmp_path, url) as (_, client):
+        assert answer_to(client) == "Author 1"
+        assert_paid_once(upstream, 8)
+        assert answer_to(client, "Who wrote book 2?") == "Author 2"
+        assert_paid_once(upstream, 12)
 
 
 @pytest.mark.slow
-def test_a_server_that_is_told_to_stop_finishes_what_it_has_begun(tmp_path: Path) -> None:
-    with endpoint(seconds=0.4) as upstream, process(tmp_path, upstream.server.url) as (running, client):
-        stream = client.chat.completions.create(
-            model="madke", messages=[{"role": "user", "content": QUESTION}], stream=True
-        )
-        next(iter(stream))
-        wait_for(lambda: upstream.began)
-        running.send_signal(signal.SIGTERM)
-        time.sleep(0.2)
-        with pytest.raises(openai.InternalServerError) as refused:
-            question_of(client, "Who wrote book 2?")
+def test_a_server_that_is_told_to_stop_finishes_what_it_has_begun(upstream: Upstream, tmp_path: Path) -> None:
+    with process(tmp_path, upstream.server.url) as (running, client):
+        with upstream.holding("debater"):
+            stream = client.chat.completions.create(**body_of(QUESTION, stream=True))
+            wait_for(lambda: upstream.began)
+            told_to_stop(running, client, signal.SIGTERM)
+            with pytest.raises(openai.InternalServerError) as refused:
+                answer_to(client, "Who wrote book 2?")
         assert refused.value.status_code == 503
         assert refused.value.response.headers["retry-after"]
         assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == "Author 1"
@@ -212,16 +161,14 @@ def test_a_server_that_is_told_to_stop_finishes_what_it_has_begun(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_second_signal_does_not_wait_for_debates(tmp_path: Path) -> None:
-    with endpoint(seconds=3) as upstream, process(tmp_path, upstream.server.url) as (running, client):
-        stream = client.chat.completions.create(
-            model="madke", messages=[{"role": "user", "content": QUESTION}], stream=True
-        )
-        wait_for(lambda: len(upstream.began) == 2)
-        running.send_signal(signal.SIGINT)
-        time.sleep(0.3)
-        running.send_signal(signal.SIGINT)
+def test_a_second_signal_does_not_wait_for_debates(upstream: Upstream, tmp_path: Path) -> None:
+    with process(tmp_path, upstream.server.url) as (running, client):
+        with upstream.holding("debater"):
+            stream = client.chat.completions.create(**body_of(QUESTION, stream=True))
+            wait_for(lambda: upstream.began)
+            told_to_stop(running, client, signal.SIGINT)
+            running.send_signal(signal.SIGINT)
+            with pytest.raises(openai.APIError):
+                list(stream)
         assert running.wait(8) == 0
-        stream.close()
-        assert len(upstream.began) == 2
-    assert stored(tmp_path) == 2, "calls under way are stored even then"
+    assert len(upstream.began) == stored(tmp_path) == 1, "the call under way is stored even then"

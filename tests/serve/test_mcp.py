@@ -7,8 +7,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from madke.core.knowledge import Hits
 from madke.serve import mcp
-from tests.serve.serving import HELLO, Serving, Shelf, Upstream, serving, wait_for
-from tests.serve.test_leaving_clients import stored
+from tests.serve.serving import HELLO, MCP_HEADERS, Serving, Shelf, Upstream, serving, stored, wait_for
 from tests.support.forked import installed
 
 ROOT = Path(__file__).parents[2]
@@ -48,29 +47,14 @@ class Broken:
         return [Hits(error="the shelf fell \ud83d down")] * len(queries)
 
 
-PROGRAM = [sys.executable, "-m", "madke"]
-
-
 def command(out: Path, upstream: Upstream, *program: str) -> list[str]:
     """The command line that a client starts; by default in a fork, which has done its imports."""
-    shelf = ["--sources", "shelf=tests.serve.test_mcp:Loud,broken=tests.serve.test_mcp:Broken"]
     # Each reply is awaited, so no call waits for another.
     entry = f"{{base_url: '{upstream.server.url}', key: OPENAI_API_KEY, prefix: 'off'}}"
     (out.parent / "models.yaml").write_text(f"m: {entry}\n")
-    model = ["-m", "m"]
-    return [
-        *(program or [str(installed())]),
-        "serve",
-        "--mcp",
-        "--out",
-        str(out),
-        *model,
-        "--protocols",
-        "madke,cot",
-        "--set",
-        "judge_asked=always",
-        *shelf,
-    ]
+    sources = "shelf=tests.serve.test_mcp:Loud,broken=tests.serve.test_mcp:Broken"
+    served = ["serve", "--mcp", "--out", str(out), "-m", "m", "--sources", sources]
+    return [*(program or [str(installed())]), *served, "--protocols", "madke,cot", "--set", "judge_asked=always"]
 
 
 def environment(out: Path) -> dict[str, str]:
@@ -87,6 +71,8 @@ class Door:
     mode: str
     out: Path
     upstream: Upstream
+    server: Serving | None = None
+    """Where it is in this process."""
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
@@ -98,9 +84,15 @@ class Door:
                     yield client
             return
         sources = {"shelf": Shelf(), "broken": Broken()}
-        with serving(self.out, self.upstream, sources=sources, protocols=("madke", "cot")) as server:
-            async with Client(f"{server.url}/mcp", mode=self.mode) as client:
+        with serving(self.out, self.upstream, sources=sources, protocols=("madke", "cot")) as self.server:
+            async with Client(f"{self.server.url}/mcp", mode=self.mode) as client:
                 yield client
+
+    async def cancelled(self, client: Client) -> None:
+        """Wait until the server knows of a cancellation."""
+        await client.list_tools()  # messages of a pipe are read in their order
+        while self.server and self.server.debates.running:
+            await asyncio.sleep(0.01)
 
     def use(self, test: Callable[[Client], Awaitable[None]]) -> None:
         async def main() -> None:
@@ -110,15 +102,15 @@ class Door:
         asyncio.run(main())
 
 
-DOORS = ["http auto", "http legacy", "stdio auto"]
-
-
-@pytest.fixture(params=DOORS)
+@pytest.fixture
 def door(request: pytest.FixtureRequest, upstream: Upstream, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Door:
-    """HTTP and stdio, in the protocol of 2026 and in those that begin with a handshake."""
     caplog.set_level("CRITICAL")  # pytest's processes cannot send each other the reason of Broken
-    transport, mode = request.param.split()
+    transport, mode = getattr(request, "param", "http auto").split()
     return Door(transport, mode, tmp_path / "out", upstream)
+
+
+every_door = pytest.mark.parametrize("door", ["http auto", "http legacy", "stdio auto"], indirect=True)
+"""HTTP and stdio, in the protocol of 2026 and in those that begin with a handshake."""
 
 
 @dataclass
@@ -150,9 +142,9 @@ async def transcript_at(address: str) -> str:
     return await asyncio.to_thread(Path(urlsplit(address).path).read_text)
 
 
-@pytest.mark.slow
+@every_door
 def test_a_debate_with_its_progress_citations_and_transcript(door: Door) -> None:
-    door.upstream.rounds, door.upstream.seconds = 2, 0.15
+    door.upstream.rounds, door.upstream.seconds = 2, 0.1
     progress = Progress(door.upstream)
 
     async def ask(client: Client) -> None:
@@ -186,7 +178,20 @@ def test_a_debate_with_its_progress_citations_and_transcript(door: Door) -> None
     assert len(door.upstream.began) == 12, "11 for the first question, 1 for the second"
 
 
-def test_a_search(door: Door) -> None:
+MISTAKES: list[tuple[str, dict[str, Any], str]] = [
+    ("debate", {"question": QUESTION, "protocol": "madk"}, "unknown protocol 'madk'; did you mean 'madke'? known"),
+    ("debate", {"question": QUESTION, "sources": ["shelv"]}, "unknown source 'shelv'; did you mean 'shelf'? known"),
+    ("debate", {"question": QUESTION, "sources": ["x=/etc/hosts"]}, "unknown source 'x=/etc/hosts'; known"),
+    ("debate", {"question": QUESTION, "sources": ["x=os:listdir"]}, "unknown source 'x=os:listdir'; known"),
+    ("debate", {"question": ""}, "at least 1 character"),
+    ("debate", {}, "Field required"),
+    ("search", {"query": "books", "sources": ["/etc"]}, "unknown source '/etc'; known"),
+    ("search", {"query": "books", "k": 51}, "less than or equal to 50"),
+    ("search", {"query": "books", "sources": ["broken"]}, "broken: the shelf fell ? down"),
+]
+
+
+def test_a_search_and_mistakes_that_are_tool_errors_in_one_sentence(door: Door) -> None:
     async def ask(client: Client) -> None:
         result = await client.call_tool("search", {"query": "books", "k": 1})
         found = result.structured_content
@@ -196,48 +201,27 @@ def test_a_search(door: Door) -> None:
         ]
         both = await client.call_tool("search", {"query": "books", "sources": ["shelf"]})
         assert [each["address"] for each in both.structured_content["passages"]] == [None, "https://example.org/b"]
-        failed = await client.call_tool("search", {"query": "books", "sources": ["broken"]})
-        assert reason(failed).endswith("broken: the shelf fell ? down")
+        for tool, arguments, sentence in MISTAKES:
+            assert sentence in reason(await client.call_tool(tool, arguments))
 
     door.use(ask)
     assert door.upstream.calls == []
     assert not any(door.out.glob("madke-*")), "a search belongs to no run"
 
 
-def test_mistakes_are_tool_errors_in_one_sentence(door: Door) -> None:
-    mistakes: list[tuple[str, dict[str, Any], str]] = [
-        ("debate", {"question": QUESTION, "protocol": "madk"}, "unknown protocol 'madk'; did you mean 'madke'? known"),
-        ("debate", {"question": QUESTION, "sources": ["shelv"]}, "unknown source 'shelv'; did you mean 'shelf'? known"),
-        ("debate", {"question": QUESTION, "sources": ["x=/etc/hosts"]}, "unknown source 'x=/etc/hosts'; known"),
-        ("debate", {"question": QUESTION, "sources": ["x=os:listdir"]}, "unknown source 'x=os:listdir'; known"),
-        ("debate", {"question": ""}, "at least 1 character"),
-        ("debate", {}, "Field required"),
-        ("search", {"query": "books", "sources": ["/etc"]}, "unknown source '/etc'; known"),
-        ("search", {"query": "books", "k": 51}, "less than or equal to 50"),
-    ]
-
-    async def ask(client: Client) -> None:
-        for tool, arguments, sentence in mistakes:
-            assert sentence in reason(await client.call_tool(tool, arguments))
-
-    door.use(ask)
-    assert door.upstream.calls == []
-
-
-@pytest.mark.slow
+@every_door
 def test_a_cancelled_call_ends_its_debate_and_pays_nothing_twice(door: Door) -> None:
-    door.upstream.seconds = 0.5
-
     async def ask(client: Client) -> None:
-        call = asyncio.create_task(client.call_tool("debate", {"question": QUESTION}))
-        while len(door.upstream.began) < 2:
+        with door.upstream.holding("debater"):
+            call = asyncio.create_task(client.call_tool("debate", {"question": QUESTION}))
+            while len(door.upstream.began) < 4:
+                await asyncio.sleep(0.01)
+            call.cancel()
+            await asyncio.wait([call])
+            await door.cancelled(client)
+        while stored(door.out) < 4:
             await asyncio.sleep(0.01)
-        call.cancel()
-        await asyncio.wait([call])
-        await asyncio.sleep(1.5)
-        assert len(door.upstream.began) == 2, "no call starts after the cancellation"
-        assert stored(door.out) == 2, "calls under way finish and are stored"
-        door.upstream.seconds = 0
+        assert len(door.upstream.began) == 4, "no call starts after the cancellation"
         result = await client.call_tool("debate", {"question": QUESTION})
         assert result.structured_content["answer"] == "Author 1"
         assert len(door.upstream.calls) == len({*door.upstream.calls}) == 6
@@ -245,103 +229,66 @@ def test_a_cancelled_call_ends_its_debate_and_pays_nothing_twice(door: Door) -> 
     door.use(ask)
 
 
-HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json", "host": "localhost"}
-
-
-def opened(server: Serving, key: str = "none") -> tuple[int, str]:
-    """Status and session of a handshake."""
-    body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}
-    answer = httpx2.post(f"{server.url}/mcp", json=body, headers={**HEADERS, "authorization": f"Bearer {key}"})
-    return answer.status_code, answer.headers.get("mcp-session-id", "")
-
-
 def test_sessions_are_bounded_for_each_key(
     upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(mcp, "MAX_SESSIONS", 3)
     with serving(tmp_path, upstream, keys=["one", "two"]) as server:
-        sessions = [opened(server, "one") for _ in range(6)]
+        sessions = [server.mcp_session("one") for _ in range(6)]
         assert [status for status, _ in sessions] == [200] * 3 + [503] * 3
-        status, other = opened(server, "two")
+        status, other = server.mcp_session("two")
         assert status == 200, "one key cannot take the sessions of all"
-        delete = {**HEADERS, "authorization": "Bearer one", "mcp-session-id": other}
+        delete = {**MCP_HEADERS, "authorization": "Bearer one", "mcp-session-id": other}
         assert httpx2.delete(f"{server.url}/mcp", headers=delete).status_code == 404, "nor use those of another"
         delete["mcp-session-id"] = sessions[0][1]
         assert httpx2.delete(f"{server.url}/mcp", headers=delete).status_code == 200
-        assert opened(server, "one")[0] == 200
+        assert server.mcp_session("one")[0] == 200
     assert not [each for each in caplog.records if each.levelname == "WARNING"], "clients cannot fill the log"
 
 
-@contextmanager
-def process(out: Path, upstream: Upstream, *program: str) -> Iterator[subprocess.Popen[str]]:
-    """``madke serve --mcp`` as a client starts it."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    arguments = command(out, upstream, *program)
-    with subprocess.Popen(  # type: ignore[call-overload]
-        arguments, text=True, env=environment(out), cwd=ROOT, **pipes
-    ) as running:
-        try:
-            yield running
-        finally:
-            running.kill()
-
-
-def send(running: subprocess.Popen[str], **message: Any) -> None:
-    assert running.stdin is not None
-    running.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-    running.stdin.flush()
-
-
-def open_session(running: subprocess.Popen[str]) -> None:
-    assert running.stdout is not None
-    send(running, id=0, method="initialize", params=HELLO)
-    assert json.loads(running.stdout.readline())["result"]["serverInfo"]["name"] == "madke"
-    send(running, method="notifications/initialized")
-
-
 @pytest.mark.slow
-def test_standard_output_holds_the_protocol_only(upstream: Upstream, tmp_path: Path) -> None:
-    with process(tmp_path / "out", upstream, *PROGRAM, "-v") as running:
-        open_session(running)
-        call = {"name": "debate", "arguments": {"question": QUESTION}, "_meta": {"progressToken": 7}}
-        send(running, id=1, method="tools/call", params=call)
-        assert running.stdout is not None
-        assert running.stdin is not None
-        assert running.stderr is not None
+def test_output_holds_messages_only_and_the_end_of_input_ends_a_debate(upstream: Upstream, tmp_path: Path) -> None:
+    """As a client starts ``madke serve --mcp``, with standard output and the end of input seen from outside."""
+    arguments = command(tmp_path / "out", upstream, sys.executable, "-m", "madke", "-v")
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(arguments, text=True, env=environment(tmp_path / "out"), cwd=ROOT, **pipes) as running:
+
+        def send(**message: Any) -> None:
+            running.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+            running.stdin.flush()
+
+        def debate(id_: int, question: str) -> None:
+            call = {"name": "debate", "arguments": {"question": question}, "_meta": {"progressToken": id_}}
+            send(id=id_, method="tools/call", params=call)
+
+        send(id=0, method="initialize", params=HELLO)
+        assert json.loads(running.stdout.readline())["result"]["serverInfo"]["name"] == "madke"
+        send(method="notifications/initialized")
+        debate(1, QUESTION)
         messages: list[dict[str, Any]] = []
         while not messages or "id" not in messages[-1]:
             messages.append(json.loads(running.stdout.readline()))
-        running.stdin.close()
-        assert running.wait(20) == 0
-        assert running.stdout.read() == ""
-        log = running.stderr.read()
+        upstream.seconds = 0.5
+        debate(2, "Who wrote book 2?")
+        wait_for(lambda: len(upstream.began) == 6 + 2)
+        rest, log = running.communicate(timeout=20)  # closes the client's end
+    assert running.returncode == 0
+    assert len(upstream.began) == 8, "no call starts after the client has gone"
+    assert stored(tmp_path / "out") == 8, "calls under way finish and are stored"
     assert [message.get("method") for message in messages] == ["notifications/progress"] * 4 + [None]
     assert messages[-1]["result"]["structuredContent"]["answer"] == "Author 1"
+    assert all(json.loads(line)["jsonrpc"] == "2.0" for line in rest.splitlines())
     assert "a plug-in prints this" in log
     assert "a child of a plug-in prints this" in log
     assert "Traceback" not in log
-    assert "upstream-key" not in log
-    assert "upstream-key" not in json.dumps(messages)
-
-
-def test_a_client_that_closes_its_pipe_ends_its_debate(upstream: Upstream, tmp_path: Path) -> None:
-    upstream.seconds = 0.5
-    with process(tmp_path / "out", upstream) as running:
-        open_session(running)
-        send(running, id=1, method="tools/call", params={"name": "debate", "arguments": {"question": QUESTION}})
-        wait_for(lambda: len(upstream.began) == 2)
-        assert running.stdin is not None
-        running.stdin.close()
-        assert running.wait(20) == 0
-    assert len(upstream.began) == 2, "no call starts after the client has gone"
-    assert stored(tmp_path / "out") == 2, "calls under way finish and are stored"
+    assert "upstream-key" not in log + json.dumps(messages)
 
 
 def test_idle_sessions_end(upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp, "MAX_SESSIONS", 1)
     monkeypatch.setattr(mcp, "IDLE_SECONDS", 0.3)
     with serving(tmp_path, upstream) as server:
-        _, session = opened(server)
-        wait_for(lambda: opened(server)[0] == 200, seconds=10)
-        gone = httpx2.get(f"{server.url}/mcp", headers={**HEADERS, "mcp-session-id": session})
+        _, session = server.mcp_session()
+        wait_for(lambda: server.mcp_session()[0] == 200, seconds=10)
+        gone = httpx2.get(f"{server.url}/mcp", headers={**MCP_HEADERS, "mcp-session-id": session})
         assert gone.status_code == 404

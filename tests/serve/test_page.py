@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ pytestmark = needs_browser
 PATIENCE = 20_000
 """Milliseconds; a busy machine is slow."""
 
+Open = Callable[..., Any]
 HOSTILE = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=1</script> \u202e{{7*7}}"
 QUESTION = "Who wrote book 3?"
 
@@ -63,7 +65,7 @@ def launched() -> Iterator[Any]:
 
 
 @pytest.fixture
-def opened(launched: Any, server: Serving) -> Iterator[Callable[..., Any]]:
+def opened(launched: Any, server: Serving) -> Iterator[Open]:
     """Open the page. It reports no error, and makes no request to others."""
     troubles, contexts = [], []
 
@@ -95,7 +97,7 @@ def wide(page: Any) -> int:
     return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
 
-def test_a_debate_arrives_while_it_goes_on(opened: Callable[..., Any], upstream: Upstream) -> None:
+def test_a_debate_arrives_while_it_goes_on(opened: Open, upstream: Upstream) -> None:
     page = opened()
     before = len(upstream.began)
     with upstream.holding("summarize"):
@@ -111,27 +113,37 @@ def test_a_debate_arrives_while_it_goes_on(opened: Callable[..., Any], upstream:
     assert len(upstream.began) - before == 6
 
 
-def test_cancelling_ends_the_calls_and_going_on_pays_nothing_twice(
-    opened: Callable[..., Any], upstream: Upstream
+def cancel(page: Any) -> None:
+    page.get_by_role("button", name="Cancel").click()
+
+
+def reload(page: Any) -> None:
+    page.reload()
+
+
+@pytest.mark.parametrize(
+    ("n", "leave", "said"), [(5, cancel, "Cancelled."), (16, reload, "The page was loaded again.")]
+)
+def test_a_debate_that_was_left_ends_and_going_on_pays_nothing_twice(
+    n: int, leave: Callable[[Any], None], said: str, opened: Open, upstream: Upstream, server: Serving
 ) -> None:
     page = opened()
     before = len(upstream.began)
     with upstream.holding("debater"):
-        asked(page, "Who wrote book 5?")
-        page.locator(".turn .selection").first.wait_for()
+        asked(page, f"Who wrote book {n}?")
+        expect(page.locator(".turn").first.locator(".selection")).to_have_text("Chose [0]")
         wait_for(lambda: len(upstream.began) - before == 4)
-        page.get_by_role("button", name="Cancel").click()
-        expect(page.locator("#state")).to_contain_text("Cancelled.")
-        expect(page.get_by_role("button", name="Go on")).to_be_focused()
-        expect(page.locator(".turn .mark").first).to_contain_text("not finished")
-    page.wait_for_timeout(2000)
-    assert len(upstream.began) - before == 4, "no call starts after the cancellation"
+        leave(page)
+        expect(page.get_by_text(said)).to_be_visible()
+        wait_for(lambda: server.debates.running == 0)
+    wait_for(lambda: server.is_idle)
+    assert len(upstream.began) - before == 4, "no call starts after the client has gone"
     page.get_by_role("button", name="Go on").click()
-    expect(page.locator("#state")).to_have_text("AnswerAuthor 5")
-    assert len(upstream.began) - before == 6, "calls under way at the cancellation were kept"
+    expect(page.locator("#state")).to_have_text(f"AnswerAuthor {n}")
+    assert len(upstream.began) - before == 6, "calls under way were kept"
 
 
-def test_sources_and_protocols(opened: Callable[..., Any], server: Serving) -> None:
+def test_sources_and_protocols(opened: Open, server: Serving) -> None:
     page = opened()
     page.get_by_role("checkbox", name="shelf").uncheck()
     asked(page, "Who wrote book 8?")
@@ -145,24 +157,7 @@ def test_sources_and_protocols(opened: Callable[..., Any], server: Serving) -> N
     assert page.request.post(f"{server.url}/page/debates", data=body).status == 400
 
 
-def test_a_transcript_and_the_passage_that_a_citation_names(opened: Callable[..., Any], server: Serving) -> None:
-    page = opened()
-    asked(page, "Who wrote book 10?")
-    expect(page.locator("#state")).to_have_text("AnswerAuthor 10")
-    href = page.url.removeprefix(server.url)
-    assert href.startswith("/debates/")
-    page.reload()
-    expect(page.locator(".round").first).to_contain_text("Debater 1Author 10")
-    expect(page.locator("#by")).to_have_text("madkeopenai/m")
-    plain = page.request.get(page.url, headers={"accept": "*/*"})
-    assert plain.headers["content-type"].startswith("text/plain")
-    assert "Author 10" in plain.text()
-    named = opened(f"{href}#1")
-    expect(named.locator("#pool .named .number")).to_have_text("[1]")
-    assert opened(href.replace("token=", "token=0")).locator("#state").text_content() != "AnswerAuthor 10"
-
-
-def test_back_and_forward_go_from_debate_to_debate(opened: Callable[..., Any]) -> None:
+def test_debates_and_cited_passages_have_addresses(opened: Open, server: Serving) -> None:
     page = opened()
     answer = page.locator("#state")
     for n in (14, 15):
@@ -178,26 +173,21 @@ def test_back_and_forward_go_from_debate_to_debate(opened: Callable[..., Any]) -
     page.go_forward()
     page.go_forward()
     expect(answer).to_have_text("AnswerAuthor 15")
-    page.get_by_role("button", name="Ask another").click()
+
+    href = page.url.removeprefix(server.url)
+    assert href.startswith("/debates/")
+    page.reload()
+    expect(page.locator(".round").first).to_contain_text("Debater 1Author 15")
+    expect(page.locator("#by")).to_have_text("madkeopenai/m")
+    plain = page.request.get(page.url, headers={"accept": "*/*"})
+    assert plain.headers["content-type"].startswith("text/plain")
+    assert "Author 15" in plain.text()
+    named = opened(f"{href}#1")
+    expect(named.locator("#pool .named .number")).to_have_text("[1]")
+    assert opened(href.replace("token=", "token=0")).locator("#state").text_content() != "AnswerAuthor 15"
 
 
-def test_a_reload_offers_to_go_on(opened: Callable[..., Any], upstream: Upstream) -> None:
-    page = opened()
-    before = len(upstream.began)
-    with upstream.holding("debater"):
-        asked(page, "Who wrote book 16?")
-        expect(page.locator(".turn").first.locator(".selection")).to_have_text("Chose [0]")
-        wait_for(lambda: len(upstream.began) - before == 4)
-        page.reload()
-        expect(page.get_by_text("The page was loaded again.")).to_be_visible()
-    page.get_by_role("button", name="Go on").click()
-    expect(page.locator("#state")).to_have_text("AnswerAuthor 16")
-    assert upstream.stages[before:].count("select") == 2
-
-
-def test_a_key_is_asked_for_and_kept_for_the_tab(
-    opened: Callable[..., Any], upstream: Upstream, tmp_path: Path
-) -> None:
+def test_a_key_is_asked_for_and_kept_in_the_tab(opened: Open, upstream: Upstream, tmp_path: Path) -> None:
     with serving(tmp_path / "out", upstream, keys=["secret-1"]) as locked:
         page = opened(at=locked)
         expect(page.get_by_label("Key", exact=True)).to_be_focused()
@@ -217,58 +207,50 @@ def test_a_key_is_asked_for_and_kept_for_the_tab(
         page.close()
 
 
-def test_hostile_texts_stay_texts(opened: Callable[..., Any]) -> None:
-    page = opened()
-    asked(page, f"{HOSTILE} Who wrote book 11?")
+def test_hostile_texts_stay_texts_on_a_phone_too(opened: Open) -> None:
+    page = opened(viewport={"width": 390, "height": 844}, has_touch=True)
+    assert wide(page) == 0
+    expect(page.get_by_label("Question")).to_be_focused()
+    page.keyboard.type(f"{HOSTILE} Who wrote book 11?")
+    page.keyboard.press("Control+Enter")
     expect(page.locator("#state")).to_have_text("AnswerAuthor 11")
     expect(page.get_by_role("heading", level=2)).to_contain_text("<img src=x")
+    page.get_by_role("button", name="Pool:").tap()
+    expect(page.locator("#pool")).to_be_visible()
     expect(page.locator("#pool")).to_contain_text("<script>window.hacked=1</script>")
+    assert wide(page) == 0
     assert page.locator("#debate :is(img, script), [href^=javascript]").count() == 0
     policy = page.request.get(page.url).headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
 
 
-def test_a_phone_and_the_keyboard_alone(opened: Callable[..., Any]) -> None:
-    page = opened(viewport={"width": 390, "height": 844}, has_touch=True)
-    assert wide(page) == 0
-    expect(page.get_by_label("Question")).to_be_focused()
-    page.keyboard.type("Who wrote book 12?")
-    page.keyboard.press("Control+Enter")
-    expect(page.locator("#state")).to_have_text("AnswerAuthor 12")
-    page.get_by_role("button", name="Pool:").tap()
-    expect(page.locator("#pool")).to_be_visible()
-    assert wide(page) == 0
+class Divided(Upstream):
+    """The debaters of a round give different answers, and the judge sees it."""
 
+    numbers = count()
 
-def test_a_split_is_never_one_bold_answer(opened: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> None:
-    class Divided(Upstream):
-        """The second debater to be asked in a round answers something else, and the judge sees it."""
-
-        def __call__(self, body: Any, n: int) -> Any:
-            debater_two = "Debater 2" in body["messages"][0]["content"] or self.calls_of_debaters % 2 == 1
-            stage = stage_of(body)
-            self.calls_of_debaters += stage == "debater"
-            if stage == "debater":
-                return chat(f"I know that. The answer is [{'Author 7' if debater_two else 'Author 1'}].")
-            self.rounds = 10**6  # the judge never finds agreement
+    def __call__(self, body: Any, n: int) -> Any:
+        stage = stage_of(body)
+        self.rounds = 10**6  # the judge never finds agreement
+        if stage != "debater":
             return super().__call__({**body, "stream": False}, n)
+        return chat(f"I know that. The answer is [Author {next(self.numbers) % 2}].")
 
-        calls_of_debaters = 0
 
+def test_a_split_is_never_one_bold_answer(opened: Open, tmp_path: Path) -> None:
     divided = Divided()
-    folder = tmp_path_factory.mktemp("split")
     with (
         openai_server(divided) as divided.server,
-        serving(folder, divided, protocols=("madke",), sources=TwoPassages()) as split,
+        serving(tmp_path / "out", divided, protocols=("madke",), sources=TwoPassages()) as split,
     ):
         page = opened(at=split)
         asked(page, "Who wrote book 1?")
-        state = page.locator("#state")
+        state, agreement = page.locator("#state"), page.locator(".agreement.split")
         expect(state).to_contain_text("No consensus")
         expect(state.locator(".side")).to_have_count(2)
         expect(state.locator(".answer")).to_have_count(0)
-        expect(page.locator(".agreement.split")).to_contain_text("Ended with no consensus, found by the judge.")
-        expect(page.locator(".agreement.split > ul > li")).to_have_count(2)
+        expect(agreement).to_contain_text("Ended with no consensus, found by the judge.")
+        expect(agreement.locator("> ul > li")).to_have_count(2)
         weight = page.locator(".final .who .answer").evaluate("each => getComputedStyle(each).fontWeight")
         assert int(weight) <= 400

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 
 import madke
 from madke.core.knowledge import Hits
-from madke.serve.offers import Offers
 from tests.serve.serving import ANSWERS, Shelf, Upstream, serving
 from tests.support import cli as commands
 
@@ -19,7 +17,7 @@ from tests.support import cli as commands
 def test_score_and_report_read_every_run(upstream: Upstream, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with serving(out, upstream, sources=Shelf(), protocols=("madke", "cot")) as server:
-        for question in [*ANSWERS][:4]:
+        for question in [*ANSWERS][:2]:
             server.text(question)
             server.text(question, "cot")
         server.text(next(iter(ANSWERS)))
@@ -27,32 +25,33 @@ def test_score_and_report_read_every_run(upstream: Upstream, tmp_path: Path) -> 
     assert [path.parent.name.rpartition("-")[0] for path in runs] == ["cot", "madke"]
     for path in runs:
         run = madke.Run(path.parent)
-        assert len(run.record.questions) == len(run.record.pools) == 4
-        assert {transcript.answer for transcript in run.transcripts()} == {f"Author {n}" for n in range(4)}
+        assert len(run.record.questions) == len(run.record.pools) == 2
+        assert {transcript.answer for transcript in run.transcripts()} == {f"Author {n}" for n in range(2)}
     assert madke.Run(runs[1].parent).record.repeats == 2
     scored = commands.madke("score", *(path.parent for path in runs), "--json")
     assert scored.returncode == 0, scored.stderr
     reported = commands.madke("report", *(path.parent for path in runs), "--out", tmp_path / "page.html")
     assert reported.returncode == 0, reported.stderr
-    assert "Author 3" in commands.madke("report", runs[0].parent, "--question", run_ids(runs[0])[3]).stdout
+    last = [*json.loads(runs[0].read_text())["spec"]["questions"]][-1]
+    assert "Author 1" in commands.madke("report", runs[0].parent, "--question", last).stdout
 
 
-def run_ids(path: Path) -> list[str]:
-    return [*json.loads(path.read_text())["spec"]["questions"]]
-
-
-def test_a_server_goes_on_with_the_runs_of_an_earlier_one(upstream: Upstream, tmp_path: Path) -> None:
+def test_a_server_goes_on_with_the_runs_of_an_earlier_one_that_was_killed(upstream: Upstream, tmp_path: Path) -> None:
     shelf = Shelf()
     for number in (1, 2):
         with serving(tmp_path, upstream, sources=shelf) as server:
             server.text(f"Who wrote book {number}?")
             server.text("Who wrote book 3?")
-    (run,) = tmp_path.glob("madke-*")
+        (run,) = tmp_path.glob("madke-*")
+        with (run / "pools.jsonl").open("ab") as file:
+            file.write(b'{"id": "half')
+    with serving(tmp_path, upstream, sources=shelf) as server:
+        assert server.text("Who wrote book 1?") == "Author 1 [0]"
     record = json.loads((run / "run.json").read_text())
-    assert (len(record["spec"]["questions"]), record["spec"]["repeats"], len(record["sessions"])) == (3, 2, 2)
-    assert [session["questions"] for session in record["sessions"]] == [2, 2]
-    assert len(shelf.queries) == 3, "pools are kept"
-    assert len(upstream.calls) == len({*upstream.calls}) == 24
+    assert (len(record["spec"]["questions"]), record["spec"]["repeats"]) == (3, 2)
+    assert [session["questions"] for session in record["sessions"]] == [2, 2, 1]
+    assert len(shelf.queries) == len((run / "pools.jsonl").read_bytes().splitlines()) == 3, "pools are kept"
+    assert len(upstream.calls) == len({*upstream.calls}) == 30
 
 
 def test_the_address_of_a_transcript_outlives_its_server(upstream: Upstream, tmp_path: Path) -> None:
@@ -60,14 +59,13 @@ def test_the_address_of_a_transcript_outlives_its_server(upstream: Upstream, tmp
         address = server.answer("Who wrote book 1?").madke["transcript"].removeprefix(server.url)
     assert (tmp_path / "link-secret").stat().st_mode & 0o077 == 0
     with serving(tmp_path, upstream, sources=Shelf()) as server:
-        http = server.client()._client
-        text = http.get(server.url + address).text
-        record = http.get(server.url + address, headers={"accept": "application/json"}).json()
+        text = server.get(address).text
+        record = server.get(address, accept="application/json").json()
         run, token = address.split("/")[2], address.partition("token=")[2]
         for other in (address[:-1], address.replace(run, "."), f"/debates/{run}/other/0?token={token}"):
-            assert http.get(server.url + other).status_code == 404
-        (tmp_path / run / "transcripts.jsonl").parent.rename(tmp_path / "elsewhere")
-        assert http.get(server.url + address).status_code == 404
+            assert server.get(other).status_code == 404
+        (tmp_path / run).rename(tmp_path / "elsewhere")
+        assert server.get(address).status_code == 404
         (tmp_path / "elsewhere").rename(tmp_path / run)
     assert "Author 1" in text
     assert "It has an author." in text
@@ -75,39 +73,22 @@ def test_the_address_of_a_transcript_outlives_its_server(upstream: Upstream, tmp
     assert record["texts"][0][0] == "It has an author. Author 1 wrote it."
 
 
-def test_a_transcript_is_found_by_its_place_in_the_file(
+def test_a_damaged_transcript_hides_no_other(
     upstream: Upstream, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with serving(tmp_path, upstream) as server:
         done = [server.answer(f"Who wrote book {number}?") for number in (1, 2, 3)]
         first, second, third = (each.madke["transcript"] for each in done)
-
-        def read(address: str) -> Any:
-            return server.client()._client.get(address, headers={"accept": "application/json"})
-
-        assert read(third).json()["answer"] == "Author 3"
+        as_json = {"accept": "application/json"}
+        assert server.get(third, **as_json).json()["answer"] == "Author 3"
         (file,) = tmp_path.glob("madke-*/transcripts.jsonl")
         ids = [address.split("/")[-2] for address in (first, second)]
         file.write_text(file.read_text().replace("Author 1", "Author 7").replace(*ids))
-        assert read(second).json()["answer"] == "Author 2", "the lines of others are not read again"
-        damaged = read(first)
+        assert server.get(second, **as_json).json()["answer"] == "Author 2", "the lines of others are not read again"
+        damaged = server.get(first, **as_json)
     assert (damaged.status_code, damaged.json()["error"]["code"]) == (500, "debate_unreadable")
     assert str(tmp_path) not in damaged.text
     assert "its checksum does not fit its text" in caplog.text
-
-
-def test_an_incomplete_pool_line_of_a_killed_server_is_searched_again(upstream: Upstream, tmp_path: Path) -> None:
-    shelf = Shelf()
-    with serving(tmp_path, upstream, sources=shelf) as server:
-        server.text("Who wrote book 1?")
-    (run,) = tmp_path.glob("madke-*")
-    with (run / "pools.jsonl").open("ab") as file:
-        file.write(b'{"id": "half')
-    with serving(tmp_path, upstream, sources=shelf) as server:
-        assert server.text("Who wrote book 1?") == "Author 1 [0]"
-        assert server.text("Who wrote book 2?") == "Author 2", "no passage names its author"
-    assert len((run / "pools.jsonl").read_bytes().splitlines()) == 2
-    assert len(shelf.queries) == 2
 
 
 def test_a_search_that_fails_is_an_error_and_is_made_again(upstream: Upstream, tmp_path: Path) -> None:
@@ -128,7 +109,7 @@ def test_a_search_that_fails_is_an_error_and_is_made_again(upstream: Upstream, t
 
 
 @pytest.mark.parametrize("sources", ["none", {"a": None, "b": None, "c": None}, {"only": None}])
-def test_a_server_starts_with_any_sources_and_says_which_protocols_cannot_run(
+def test_protocols_that_cannot_run_with_the_sources_are_left_out(
     sources: Any, upstream: Upstream, tmp_path: Path
 ) -> None:
     chosen = sources if sources == "none" else {name: Shelf() for name in sources}
@@ -136,38 +117,9 @@ def test_a_server_starts_with_any_sources_and_says_which_protocols_cannot_run(
         offers = server.debates.offers
         assert server.text("Who wrote book 1?", "cot").startswith("Author 1")
         listed = {model.id for model in server.client().models.list()}
-        choices = server.client()._client.get(f"{server.url}/page/choices").json()
+        choices = server.get("/page/choices").json()
     one_a_passage = {"isolate", "per-document"}
     assert offers.left_out.keys() == (one_a_passage if len(chosen) == 3 else set())
     assert listed & one_a_passage == (set() if len(chosen) == 3 else one_a_passage)
     assert {choice["name"] for choice in choices} == listed
     assert all("\n" not in reason and "debater" in reason for reason in offers.left_out.values())
-
-
-def test_sources_with_which_a_protocol_cannot_run_are_a_mistake_of_the_client(
-    upstream: Upstream, tmp_path: Path
-) -> None:
-    sources = {name: Shelf() for name in ("a", "b", "c")}
-    settings = {"settings": {"debaters": 15}}
-    with serving(tmp_path, upstream, sources=sources, settings=settings, protocols=("per-document",)) as server:
-        page = {"protocol": "per-document", "question": "Who wrote book 1?"}
-        http = server.client()._client
-        fine = http.post(f"{server.url}/page/debates", json={**page, "sources": ["a"]})
-    assert "error" not in fine.text
-
-
-def test_the_sample_is_searched_before_the_first_question(
-    upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    searched = []
-
-    async def search(self: Offers, query: str, sources: list[str], k: int) -> None:
-        searched.append(sources)
-
-    monkeypatch.setattr(Offers, "search", search)
-    with serving(tmp_path, upstream, sources=Shelf()) as server:
-        asyncio.run(server.debates.offers.warm())
-        assert searched == []  # it is not the sample
-        monkeypatch.setattr("madke.serve.offers.is_sample", lambda name, spec: True)
-        asyncio.run(server.debates.offers.warm())
-        assert searched == [[*server.debates.offers.spec("madke").source_specs]]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,21 @@ import pytest
 
 from madke.core.knowledge import Hits
 from madke.serve import server as server_module
-from tests.serve.serving import HELLO, Serving, Shelf, Upstream, body_of, endpoint, post, serving, wait_for
-from tests.serve.test_mcp import HEADERS as MCP_HEADERS
-from tests.serve.test_mcp import opened
+from tests.serve.serving import (
+    HELLO,
+    MCP_HEADERS,
+    Serving,
+    Shelf,
+    Upstream,
+    body_of,
+    endpoint,
+    post,
+    process,
+    serving,
+    wait_for,
+)
 
 LIMIT = 0.6
-BODY = body_of("Who wrote book 1?")
 HEALTH = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
 SCRIPT = b"GET /assets/page.js HTTP/1.1\r\nhost: localhost\r\n\r\n"
 LONG = b"content-type: application/json\r\naccept: application/json, text/event-stream\r\ncontent-length: 1000\r\n\r\n"
@@ -34,13 +43,13 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "SLOW_SECONDS", LIMIT)
 
 
-def dripped(connection: socket.socket, content: bytes) -> float:
+def dripped(connection: socket.socket) -> float:
     """Send a byte at a time for as long as the server takes them: for how many seconds."""
     began = time.monotonic()
     connection.settimeout(0.02)
-    for byte in content:
+    for _ in range(500):
         try:
-            connection.send(bytes([byte]))
+            connection.send(b"x")
             if not connection.recv(65536):
                 break
         except TimeoutError:
@@ -51,47 +60,49 @@ def dripped(connection: socket.socket, content: bytes) -> float:
     return time.monotonic() - began
 
 
-def first_answer(connection: socket.socket) -> None:
-    """Read the answer to :data:`HEALTH`."""
+def idle(server: Serving) -> socket.socket:
+    """A kept connection whose first request has been answered."""
+    connection = server.raw(HEALTH)
     content = b""
     while b"waiting" not in content:
         part = connection.recv(65536)
         assert part
         content += part
+    return connection
+
+
+BEGUN = (
+    b"",
+    b"GET /health HTTP/1.1\r\nhost: localhost\r\nx: ",
+    b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n" + LONG,
+    b"POST /mcp HTTP/1.1\r\nhost: localhost\r\n" + LONG,
+    b"GET /health HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n",
+    b"POST /v1/models HTTP/1.1\r\nhost: evil.example\r\ncontent-length: 1000\r\n\r\n",
+)
+"""Requests that lack something: of the head, of a body that is awaited, or of one that nobody awaits."""
 
 
 @pytest.mark.usefixtures("hasty")
-@pytest.mark.parametrize("kept", [False, True])
-@pytest.mark.parametrize(
-    "begun",
-    [
-        b"",
-        b"GET /health HTTP/1.1\r\nhost: localhost\r\nx: ",
-        b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n" + LONG,
-        b"POST /mcp HTTP/1.1\r\nhost: localhost\r\n" + LONG,
-        b"GET /health HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n",
-        b"POST /v1/models HTTP/1.1\r\nhost: evil.example\r\ncontent-length: 1000\r\n\r\n",
-    ],
-)
-def test_the_whole_request_has_a_deadline_on_every_path(
-    begun: bytes, kept: bool, upstream: Upstream, tmp_path: Path
-) -> None:
+def test_the_whole_request_has_a_deadline_on_every_path(upstream: Upstream, tmp_path: Path) -> None:
     with serving(tmp_path, upstream) as server:
-        connection = server.raw(HEALTH if kept else b"")
-        if kept:
-            first_answer(connection)
-        connection.sendall(begun)
-        seconds = dripped(connection, b"x" * 500)
-        assert LIMIT * 0.5 < seconds < LIMIT + 3, "each byte comes in time, the request does not"
+
+        def borne(is_kept: bool, begun: bytes) -> float:
+            connection = idle(server) if is_kept else server.raw(b"")
+            connection.sendall(begun)
+            return dripped(connection)
+
+        clients = [*product((False, True), BEGUN)]
+        with ThreadPoolExecutor(len(clients)) as pool:
+            seconds = [*pool.map(lambda client: borne(*client), clients)]
+        assert all(LIMIT * 0.5 < each < LIMIT + 3 for each in seconds), "each byte comes in time, the request does not"
         wait_for(lambda: not server.server.server_state.connections and not server.server.server_state.tasks)
-        assert server.debates.turns == 0
+        assert server.is_idle
     assert upstream.calls == []
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("hasty")
 def test_a_debate_may_take_longer_than_its_request_on_a_kept_connection(tmp_path: Path) -> None:
-    with endpoint(seconds=LIMIT) as upstream, serving(tmp_path, upstream) as server:
+    with endpoint(seconds=LIMIT / 2) as upstream, serving(tmp_path, upstream) as server:
         client = server.client()
         for number in (1, 2):
             done = client.chat.completions.create(**body_of(f"Who wrote book {number}?"))
@@ -112,21 +123,14 @@ def unread(server: Serving, request: bytes) -> socket.socket:
 
 
 @pytest.mark.usefixtures("hasty")
-@pytest.mark.parametrize("times", [1, 20])
-def test_a_client_that_does_not_read_is_dropped(times: int, upstream: Upstream, tmp_path: Path) -> None:
-    with serving(tmp_path, upstream) as server, unread(server, SCRIPT * times):
+def test_a_client_that_does_not_read_is_dropped(upstream: Upstream, tmp_path: Path) -> None:
+    with serving(tmp_path, upstream) as server, unread(server, SCRIPT), unread(server, SCRIPT * 20):
         wait_for(lambda: not server.server.server_state.connections, seconds=LIMIT + 5)
-
-
-def idle(server: Serving) -> socket.socket:
-    connection = server.raw(HEALTH)
-    first_answer(connection)
-    return connection
 
 
 def standing(server: Serving) -> socket.socket:
     """The stream that an MCP client keeps open."""
-    _, session = opened(server)
+    _, session = server.mcp_session()
     headers = {**MCP_HEADERS, "mcp-session-id": session, "mcp-protocol-version": HELLO["protocolVersion"]}
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     connection = server.raw(f"GET /mcp HTTP/1.1\r\n{head}\r\n".encode())
@@ -136,7 +140,7 @@ def standing(server: Serving) -> socket.socket:
 
 CLIENTS: tuple[Callable[[Serving], socket.socket], ...] = (
     lambda server: server.raw(b"POST /v1/chat"),
-    lambda server: server.raw(post(BODY)[:-5]),
+    lambda server: server.raw(post(body_of("Who wrote book 1?"))[:-5]),
     lambda server: server.raw(b""),
     lambda server: unread(server, SCRIPT),
     idle,
@@ -172,47 +176,41 @@ class Hanging(Shelf):
     """A source whose search never returns."""
 
     def search(self, queries: list[str], k: int) -> list[Hits]:
-        print("searching", flush=True)
+        print("searching", file=sys.stderr, flush=True)
         threading.Event().wait()
         raise AssertionError
 
 
 @pytest.mark.slow
-def test_a_signal_ends_the_process_within_the_grace_under_any_load(tmp_path: Path) -> None:
+def test_a_signal_ends_the_process_within_the_grace_under_any_load(upstream: Upstream, tmp_path: Path) -> None:
     """Calls that hang, a source that hangs in a thread, large bodies that keep the event loop busy."""
-    grace = 3
-    with endpoint(seconds=600) as upstream, ExitStack() as held:
-        command = [sys.executable, "-m", "madke", "serve", "--out", str(tmp_path), "--port", "0", "-m", "openai/m"]
-        command += ["--base-url", upstream.server.url, "--protocols", "madke,cot", "--grace", str(grace)]
-        command += ["--sources", "hanging=tests.serve.test_slow_clients:Hanging"]
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        process = held.enter_context(
-            subprocess.Popen(command, text=True, env=environment, **pipes)  # type: ignore[call-overload]
-        )
-        held.callback(process.kill)
-        port = int(process.stderr.readline().rsplit(":", 1)[1].removesuffix("/v1\n"))
-        large = [{"role": "user", "content": "x" * 100}]
-        requests = [
-            post(body_of("Who?", stream=True)),
-            post({"protocol": "cot", "question": "?", "sources": []}, "/page/debates"),
-            *(post({"model": "madke", "messages": large * count}) for count in [1_800, 20_000] * 6),
-        ]
+    hanging = ("--sources", "hanging=tests.serve.test_slow_clients:Hanging", "--protocols", "madke,cot")
+    large = [{"role": "user", "content": "x" * 100}]
+    requests = [
+        post(body_of("Who?", stream=True)),
+        post({"protocol": "cot", "question": "?", "sources": []}, "/page/debates"),
+        *(post({"model": "madke", "messages": large * count}) for count in [1_800, 20_000] * 6),
+    ]
+    with (
+        ExitStack() as held,
+        upstream.holding("debater"),
+        process(tmp_path, upstream.server.url, *hanging, "--grace", "3") as (running, client),
+    ):
         for request in requests:
-            connection = held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
-            connection.sendall(request)
-        assert process.stdout.readline() == "searching\n"
+            address = (client.base_url.host, client.base_url.port)
+            held.enter_context(socket.create_connection(address, timeout=60)).sendall(request)
+        while "searching" not in running.stderr.readline():
+            pass
         wait_for(lambda: upstream.began)
-        process.send_signal(signal.SIGTERM)
+        running.send_signal(signal.SIGTERM)
         began = time.monotonic()
-        assert process.wait(60) == 0
-        assert time.monotonic() - began < grace + 10, "no watchdog had to kill it"
-        assert "Traceback" not in process.stderr.read()
+        assert running.wait(60) == 0
+        assert time.monotonic() - began < 3 + 10, "no watchdog had to kill it"
+        assert "Traceback" not in running.stderr.read()
 
 
 def test_replies_on_a_kept_connection_do_not_wait(upstream: Upstream, tmp_path: Path) -> None:
-    with serving(tmp_path, upstream) as server, server.raw(HEALTH) as connection:
-        first_answer(connection)
+    with serving(tmp_path, upstream) as server, idle(server):
         (accepted,) = server.server.server_state.connections
         kept = accepted.transport.get_extra_info("socket")
         assert kept.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
