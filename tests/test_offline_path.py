@@ -17,15 +17,15 @@ def test_debates_rest_on_selected_knowledge_without_which_they_do_no_better_than
     questions, pools = asset("eval", "samples", "questions.jsonl"), tmp_path / "pools.jsonl"
     informed, uninformed = tmp_path / "informed", tmp_path / "uninformed"
     for command in (
-        ("pool", "build", questions, "--sources", "wiki,google", "--limit", 12, "--out", pools),
-        ("run", questions, "--pools", pools, "--sources", "wiki,google", "--limit", 12, "--out", informed),
-        ("run", questions, "--sources", "none", "--limit", 12, "--out", uninformed),
+        ("pool", "build", questions, "--sources", "wiki,google", "--limit", 8, "--out", pools),
+        ("run", questions, "--pools", pools, "--sources", "wiki,google", "--limit", 8, "--out", informed),
+        ("run", questions, "--sources", "none", "--limit", 8, "--out", uninformed),
     ):
         done = madke(*command, timeout=300)
         assert done.returncode == 0, done.stderr
 
     transcripts = list(read_transcripts(informed))
-    assert len(transcripts) == 12
+    assert len(transcripts) == 8
     assert all(len(transcript.pool) == 10 for transcript in transcripts)
     turns = [turn for transcript in transcripts for entry in transcript.rounds for turn in entry.turns]
     assert all(len(turn.selection.ids) <= 3 and turn.selection.status == "ok" for turn in turns)
