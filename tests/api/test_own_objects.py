@@ -1,6 +1,6 @@
 """Objects that a run is given, such as its task, live in that run and nowhere else."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +97,7 @@ def test_a_function_reads_a_file_of_its_own_form(tmp_path: Path) -> None:
     class Silent:
         name = description = "silent"
 
-        def search(self, queries: list[str], k: int) -> list[madke.Hits]:
+        def search(self, queries: Sequence[str], k: int) -> list[madke.Hits]:
             return [madke.Hits() for _ in queries]
 
     (tmp_path / "pairs.tsv").write_text("Which river leaves Lake Baikal?\tAngara\n")

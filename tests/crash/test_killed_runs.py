@@ -191,9 +191,12 @@ def in_mid_run(act: Any) -> Any:
 
 def test_a_second_process_is_refused_and_the_first_is_unhurt(tmp_path: Path) -> None:
     said = []
-    with in_mid_run(lambda: said.append(refused(*command))) as server:
-        command = run(tmp_path, server, tmp_path / "out", n=2)
-        first = madke(*command)
+
+    def second() -> None:
+        said.append(refused(*run(tmp_path, server, tmp_path / "out", n=2)))
+
+    with in_mid_run(second) as server:
+        first = madke(*run(tmp_path, server, tmp_path / "out", n=2))
     assert first.returncode == 0, first.stderr
     assert "another process is writing this run" in said[0]
     assert set(outcomes(tmp_path / "out")) == {"q0", "q1"}
