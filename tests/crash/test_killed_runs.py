@@ -3,11 +3,12 @@
 import json
 import re
 import shutil
+import signal
 import sqlite3
 import subprocess
 import threading
 import time
-from collections import Counter
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -18,25 +19,26 @@ import pytest
 
 from madke._util.files import atomic_write, unexpected_files
 from madke.core.errors import UserError
+from madke.core.transcript import StageUsage, Transcript
 from madke.models.store import CallStore
 from madke.runs.directory import RunDirectory, read_transcripts
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, run_command
-from tests.support.openai_server import openai_server
+from tests.support.openai_server import OpenAIServer, Reply, openai_server, without_streaming
 from tests.support.small_disk import fill_up
 
-QUESTIONS = 40
+QUESTIONS = 24
 CONCURRENCY = 4
 KILLS = 20
 PATIENCE = 200
 """Seconds until something that does not happen fails a test; machines that run tests may be slow."""
 
 
-def run(folder: Any, server: Any, out: Any, n: Any = QUESTIONS) -> Any:
+def run(folder: Path, server: OpenAIServer, out: Path, n: int = QUESTIONS) -> Any:
     return run_command(folder, server.url, "--concurrency", CONCURRENCY, n=n, out=out)
 
 
-def outcomes(out: Any) -> Any:
+def outcomes(out: Path) -> dict[str, Transcript]:
     """Id -> transcript without wall time; each question at most once."""
     transcripts = list(read_transcripts(out))
     by_id = {transcript.id: transcript for transcript in transcripts}
@@ -44,11 +46,11 @@ def outcomes(out: Any) -> Any:
     return {name: replace(each, usage=timeless(each.usage)) for name, each in by_id.items()}
 
 
-def timeless(usage: Any) -> Any:
+def timeless(usage: Mapping[str, StageUsage]) -> dict[str, StageUsage]:
     return {stage: replace(used, seconds=0.0) for stage, used in usage.items()}
 
 
-def stored(out: Any) -> Any:
+def stored(out: Path) -> int:
     """How many calls the store holds, which must be in order."""
     path = out / "calls.sqlite"
     with CallStore(path) as store:
@@ -59,64 +61,51 @@ def stored(out: Any) -> Any:
     return len(keys)
 
 
-def seeds_of(server: Any) -> Any:
-    return Counter(seen.body["seed"] for seen in server.requests)
+def until(reached: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """Wait until something is true, or the process has ended."""
+    deadline = time.monotonic() + PATIENCE
+    while not reached() and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.003)
 
 
-def lines(path: Any) -> Any:
-    return path.read_bytes().count(b"\n") if path.exists() else 0
+def killed(process: subprocess.Popen[str]) -> bool:
+    """Kill it; whether it still ran. Returns when its streams are closed, so when it is gone."""
+    process.kill()
+    process.communicate()
+    return process.returncode == -signal.SIGKILL
 
 
-def moments(random: Any, server: Any, out: Any) -> Any:
-    """When each attempt is to be killed: functions that are asked every few milliseconds."""
-
-    def after_seconds(seconds: Any) -> Any:
-        started_at = time.monotonic()
-        return lambda: time.monotonic() - started_at > seconds
-
-    def after_requests(count: Any) -> Any:
-        before = len(server.requests)
-        return lambda: len(server.requests) - before >= count
-
-    def at_start(n: Any) -> Any:
-        return lambda: after_seconds(random.uniform(0.02, 1.5))
-
-    def in_the_middle(n: Any) -> Any:
-        return lambda: after_requests(random.randrange(1, 30))
-
-    def at_the_last_write() -> Any:
-        return lambda: lines(out / "transcripts.jsonl") >= QUESTIONS
-
-    def while_scoring() -> Any:
-        return lambda: (out / "metrics.json").exists()
-
-    begin = [at_start(n) for n in range(3)] + [in_the_middle(n) for n in range(11)] + [at_start(n) for n in range(2)]
-    random.shuffle(begin)
-    return [*begin, at_the_last_write, at_start(0), while_scoring, at_start(0)]
+def moment(kind: str, random: Random, server: OpenAIServer, out: Path) -> Callable[[], bool]:
+    """Whether it is time to kill an attempt that starts now."""
+    if kind == "start":
+        start = time.monotonic() + random.uniform(0.02, 0.5)
+        return lambda: time.monotonic() > start
+    if kind == "middle":
+        count = len(server.requests) + random.randrange(1, 20)
+        return lambda: len(server.requests) >= count
+    if kind == "last write":
+        file = out / "transcripts.jsonl"
+        return lambda: file.exists() and file.read_bytes().count(b"\n") >= QUESTIONS
+    return (out / "metrics.json").exists
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_run_that_is_killed_twenty_times_ends_as_one_that_was_not(tmp_path: Path) -> None:
-    out = tmp_path / "out"
+    random, out, calm = Random(6), tmp_path / "out", tmp_path / "calm"
+    kinds = random.sample(["start"] * 5 + ["middle"] * 11, 16)
     with openai_server(debating) as server:
-        assert madke(*run(tmp_path, server, tmp_path / "calm")).returncode == 0
+        # Another hash seed must not make another run.
+        assert madke(*run(tmp_path, server, calm), PYTHONHASHSEED="1").returncode == 0
         calls = len(server.requests)
         server.requests.clear()
 
         kills = 0
-        for moment in moments(Random(6), server, out):
+        for kind in (*kinds, "last write", "start", "scores", "start"):
             with started(*run(tmp_path, server, out)) as process:
-                reached = moment()
-                deadline = time.monotonic() + PATIENCE
-                while not reached() and process.poll() is None:
-                    assert time.monotonic() < deadline
-                    try:
-                        process.wait(0.003)
-                    except subprocess.TimeoutExpired:
-                        continue
-                process.kill()
-                kills += process.wait() == -9
+                until(moment(kind, random, server, out), process)
+                kills += killed(process)
             if (out / "transcripts.jsonl").exists():
                 assert set(outcomes(out)) <= {f"q{n}" for n in range(QUESTIONS)}
         assert kills >= KILLS - 2  # the last ones may find nothing to do
@@ -128,19 +117,13 @@ def test_a_run_that_is_killed_twenty_times_ends_as_one_that_was_not(tmp_path: Pa
         assert madke(*run(tmp_path, server, out)).returncode == 0
         assert len(server.requests) == total
 
-        assert outcomes(out) == outcomes(tmp_path / "calm")
-        assert stored(out) == calls == len(seeds_of(server))
-        assert calls <= total <= calls + kills * CONCURRENCY
-        assert sent_to_killed > calls // 2
+    assert outcomes(out) == outcomes(calm)
+    assert stored(out) == calls == len({seen.body["seed"] for seen in server.requests})
+    assert calls <= total <= calls + kills * CONCURRENCY
+    assert sent_to_killed > calls // 2
 
 
-def unstreamed(server: Any) -> list[str]:
-    """The requests at a server, without the wish for a stream."""
-    bodies = (seen.body for seen in server.requests)
-    return [json.dumps({name: value for name, value in body.items() if "stream" not in name}) for body in bodies]
-
-
-def ignoring_schemas(body: Any, n: Any = 0) -> Any:
+def ignoring_schemas(body: Any, n: int = 0) -> Reply:
     """Debaters at a server that answers as if there was no schema; their words depend on the prompt."""
     free = {name: value for name, value in body.items() if name != "response_format"}
     reply = debating(free, n)
@@ -152,57 +135,28 @@ def ignoring_schemas(body: Any, n: Any = 0) -> Any:
 @pytest.mark.slow
 def test_a_killed_run_asks_as_one_that_was_not_because_it_knows_its_endpoint(tmp_path: Path) -> None:
     """What the endpoint takes is in the run's directory, so it is not tried again. Who streams may differ."""
-
     most, go_on = 10_000, threading.Event()
 
-    def halting(body: Any, n: Any) -> Any:
+    def halting(body: Any, n: int) -> Reply:
         if n > most:
             go_on.wait(PATIENCE)
         return ignoring_schemas(body, n)
 
-    def command(out: str) -> Any:
-        return run(tmp_path, server, tmp_path / out, n=6)
-
     with openai_server(halting) as server:
-        assert madke(*command("calm")).returncode == 0
-        calm = unstreamed(server)
+        assert madke(*run(tmp_path, server, tmp_path / "calm", n=6)).returncode == 0
+        calm = {without_streaming(seen.body) for seen in server.requests}
+        calls = len(server.requests)
         server.requests.clear()
         most = 12
-        with started(*command("out")) as process:
-            deadline = time.monotonic() + PATIENCE
-            while len(server.requests) <= most:
-                assert time.monotonic() < deadline
-                time.sleep(0.003)
-            process.kill()
-            assert process.wait() == -9
+        with started(*run(tmp_path, server, tmp_path / "out", n=6)) as process:
+            until(lambda: len(server.requests) > most, process)
+            assert killed(process)
         most = 10_000
         go_on.set()
-        assert madke(*command("out")).returncode == 0
-        sent = unstreamed(server)
-    assert set(sent) <= set(calm)
-    assert len(calm) <= len(sent) <= len(calm) + CONCURRENCY
+        assert madke(*run(tmp_path, server, tmp_path / "out", n=6)).returncode == 0
+    assert {without_streaming(seen.body) for seen in server.requests} <= calm
+    assert calls <= len(server.requests) <= calls + CONCURRENCY
     assert outcomes(tmp_path / "out") == outcomes(tmp_path / "calm")
-
-
-@pytest.mark.slow
-def test_a_second_process_is_refused_and_the_first_is_unhurt(tmp_path: Path) -> None:
-    reached, go_on = threading.Event(), threading.Event()
-
-    def held_up(body: Any, n: Any) -> Any:
-        reached.set()
-        go_on.wait(PATIENCE)
-        return debating(body, n)
-
-    with openai_server(held_up) as server:
-        command = run(tmp_path, server, tmp_path / "out", n=2)
-        with started(*command) as first:
-            assert reached.wait(PATIENCE)
-            assert "another process is writing this run" in refused(*command)
-            go_on.set()
-            first.communicate(timeout=PATIENCE)
-        assert first.returncode == 0
-        assert set(outcomes(tmp_path / "out")) == {"q0", "q1"}
-        assert stored(tmp_path / "out") == len(server.requests)
 
 
 def test_a_start_in_a_folder_where_another_process_starts_names_that_process(tmp_path: Path) -> None:
@@ -233,6 +187,20 @@ def in_mid_run(act: Any) -> Any:
         return debating(body, n)
 
     return openai_server(reply)
+
+
+def test_a_second_process_is_refused_and_the_first_is_unhurt(tmp_path: Path) -> None:
+    said = []
+
+    def second() -> None:
+        said.append(refused(*run(tmp_path, server, tmp_path / "out", n=2)))
+
+    with in_mid_run(second) as server:
+        first = madke(*run(tmp_path, server, tmp_path / "out", n=2))
+    assert first.returncode == 0, first.stderr
+    assert "another process is writing this run" in said[0]
+    assert set(outcomes(tmp_path / "out")) == {"q0", "q1"}
+    assert stored(tmp_path / "out") == len(server.requests)
 
 
 def test_a_lock_that_is_replaced_in_mid_run_stops_it_and_no_two_write(tmp_path: Path) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +35,23 @@ def model_reply(body: Mapping[str, Any], n: int) -> Reply:
     return chat("I am sure.\nThe answer is [Lake Baikal].")
 
 
-@dataclass(kw_only=True)
 class PageRunner:
-    """Runs the blocks of one page in ``folder``, which holds a copy of the samples and examples."""
+    """Runs the blocks of one page, in a folder with a copy of the samples and examples.
 
-    folder: Path
-    server: str
-    """The address of the server in place of every ``localhost`` address, and of OpenAI's."""
-    state: Path
-    """A folder for what the shell keeps between blocks: exported variables and the working directory."""
-    programs: Path
-    """A folder with what :func:`install_programs` writes, which comes first on the PATH."""
-    python: subprocess.Popen[str] | None = field(default=None, init=False)
+    Args:
+        folder: For that folder, and for what the shell keeps between blocks: exported variables and working directory.
+        server: The address of the server in place of every ``localhost`` address, and of OpenAI's.
+    """
+
+    def __init__(self, folder: Path, server: str) -> None:
+        self._server = server
+        self._work, self._state, self._home = folder / "work", folder / "state", folder / "home"
+        for part in ("eval/samples", "examples", "prompts"):
+            shutil.copytree(CHECKOUT / part, self._work / part, ignore=shutil.ignore_patterns("__pycache__"))
+        self._state.mkdir()
+        self._home.mkdir()
+        # Reports have no figures, as in the other tests: drawing them is half the time of a small run.
+        forked.install(self._home / "madke", Path(sys.executable).with_name("madke"), lacks="matplotlib")
 
     def run(self, block: Block) -> str:
         """Run a block, or write the file that it is; returns what it printed.
@@ -56,31 +59,36 @@ class PageRunner:
         Raises:
             AssertionError: It failed, or did not print what the page shows.
         """
-        text = _SERVER.sub(self.server, block.text)
-        if block.is_file:
-            path = self.folder / block.title
+        text = _SERVER.sub(self._server, block.text)
+        if block.is_file or block.language == "python":
+            path = self._work / (block.title or f"line-{block.line}.py")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-            return ""
-        if block.language == "python":
-            return self._python(text, f"line {block.line}")
-        if block.language not in SHELL:
-            return ""
+            return "" if block.is_file else self._shell(shlex.join(forked.command(path)))
         printed = ""
-        for command, shown in commands(block):
-            printed = self._shell(_SERVER.sub(self.server, command))
+        for command, shown in commands(block) if block.language in SHELL else ():
+            printed = self._shell(_SERVER.sub(self._server, command))
             line = missing(shown, printed)
             assert line is None, f"{command}\nshould print\n{line}\nbut printed\n{printed[-3000:]}"
         return printed
 
     def _shell(self, command: str) -> str:
-        keep = f'trap \'export -p >"{self.state}/exported"; pwd >"{self.state}/folder"\' EXIT'
-        before = f'[ -e "{self.state}/exported" ] && . "{self.state}/exported" && cd "$(cat "{self.state}/folder")"'
-        script = f"{before}\n{keep}\nset -eo pipefail\n{command}"
+        keep = f'trap \'export -p >"{self._state}/exported"; pwd >"{self._state}/folder"\' EXIT'
+        before = f'[ -e "{self._state}/exported" ] && . "{self._state}/exported" && cd "$(cat "{self._state}/folder")"'
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(CHECKOUT),
+            "HOME": str(self._home),
+            "PATH": os.pathsep.join([str(self._home), str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "COLUMNS": "100",
+            "NO_COLOR": "1",
+            "OPENAI_BASE_URL": self._server,
+            "OPENAI_API_KEY": "a-key-for-the-loopback-server",
+        }
         with subprocess.Popen(
-            ["bash", "-c", script],
-            cwd=self.folder,
-            env=self._environment(),
+            ["bash", "-c", f"{before}\n{keep}\nset -eo pipefail\n{command}"],
+            cwd=self._work,
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -94,64 +102,3 @@ class PageRunner:
                 raise
         assert process.returncode == 0, f"{command}\nended with {process.returncode}:\n{printed[-3000:]}"
         return printed
-
-    def _python(self, source: str, name: str) -> str:
-        if self.python is None:
-            self.python = subprocess.Popen(
-                self.programs / "python-blocks",
-                cwd=self.folder,
-                env=self._environment(),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-            )
-        assert self.python.stdin
-        assert self.python.stdout
-        self.python.stdin.write(json.dumps({"name": f"<{name}>", "source": source}) + "\n")
-        self.python.stdin.flush()
-        line = self.python.stdout.readline()
-        assert line, f"{source}\nended Python with {self.python.wait()}"
-        answer = json.loads(line)
-        assert not answer["error"], f"{source}\n{answer['printed']}{answer['error'][-3000:]}"
-        return str(answer["printed"])
-
-    def _environment(self) -> dict[str, str]:
-        return {
-            **os.environ,
-            "PYTHONPATH": str(CHECKOUT),
-            "HOME": str(self.programs),
-            "PATH": os.pathsep.join([str(self.programs), str(Path(sys.executable).parent), os.environ["PATH"]]),
-            "COLUMNS": "100",
-            "NO_COLOR": "1",
-            "OPENAI_BASE_URL": self.server,
-            "OPENAI_API_KEY": "a-key-for-the-loopback-server",
-        }
-
-
-def install_programs(folder: Path) -> None:
-    """``madke`` and what runs Python blocks, as commands in a folder, which is their home."""
-    forked.install(folder / "madke", Path(sys.executable).with_name("madke"))
-    forked.install(folder / "python-blocks", Path(__file__).with_name("python_blocks.py"))
-
-
-@contextmanager
-def page_runner(folder: Path, server: str, programs: Path) -> Iterator[PageRunner]:
-    """A runner with an empty page behind it; its Python process ends with the block."""
-    work, state = folder / "work", folder / "state"
-    state.mkdir(parents=True)
-    for part in ("eval/samples", "examples", "prompts"):
-        shutil.copytree(CHECKOUT / part, work / part, ignore=shutil.ignore_patterns("__pycache__"))
-    runner = PageRunner(folder=work, server=server, state=state, programs=programs)
-    try:
-        yield runner
-    finally:
-        if runner.python is not None:
-            assert runner.python.stdin
-            assert runner.python.stdout
-            runner.python.stdin.close()
-            try:
-                runner.python.wait(timeout=30)
-            finally:
-                runner.python.kill()
-                runner.python.stdout.close()

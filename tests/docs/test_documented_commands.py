@@ -14,8 +14,8 @@ import pytest
 import typer
 
 from madke.cli import app
-from tests.docs.blocks import LANGUAGES, NEEDS, SHELL, blocks, madke_calls, missing
-from tests.docs.page_runner import CHECKOUT, install_programs, model_reply, page_runner
+from tests.docs.blocks import LANGUAGES, NEEDS, SHELL, Block, blocks, madke_calls, missing
+from tests.docs.page_runner import CHECKOUT, PageRunner, model_reply
 from tests.support.openai_server import openai_server
 
 GENERATED = {"api.md", "cli.md", "protocols.md"}
@@ -23,23 +23,16 @@ HAND_WRITTEN = sorted(page for page in (CHECKOUT / "docs").glob("*.md") if page.
 PAGES = [CHECKOUT / "README.md", CHECKOUT / "madke" / "SKILL.md", *HAND_WRITTEN]
 
 
-def parsed(page: Any) -> Any:
+def parsed(page: Path) -> list[Block]:
     return blocks(page.read_text(encoding="utf-8"))
 
 
-def runnable(page: Any) -> Any:
+def runnable(page: Path) -> list[Block]:
     return [block for block in parsed(page) if not block.needs]
 
 
-def is_run(block: Any) -> bool:
+def is_run(block: Block) -> bool:
     return block.language in (*SHELL, "python") or block.is_file
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("programs")
-    install_programs(folder)
-    return folder
 
 
 @pytest.mark.slow  # its quick check is that every verb and option exists
@@ -47,8 +40,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if any(map(is_run, runnable(page)))], ids=lambda page: page.stem
 )
-def test_what_a_page_shows_works(page: Any, tmp_path: Path, programs: Path) -> None:
-    with openai_server(model_reply) as server, page_runner(tmp_path, server.url, programs) as runner:
+def test_what_a_page_shows_works(page: Path, tmp_path: Path) -> None:
+    with openai_server(model_reply) as server:
+        runner = PageRunner(tmp_path, server.url)
         printed = ""
         for block in runnable(page):
             if block.is_output:
@@ -62,7 +56,7 @@ def test_what_a_page_shows_works(page: Any, tmp_path: Path, programs: Path) -> N
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_blocks_are_of_known_kinds(page: Any) -> None:
+def test_blocks_are_of_known_kinds(page: Path) -> None:
     found = parsed(page)
     fences = [line for line in page.read_text(encoding="utf-8").splitlines() if line.lstrip().startswith("```")]
     assert len(fences) == 2 * len(found)
@@ -79,7 +73,7 @@ def command_line() -> Any:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_verbs_and_options_exist(page: Any, command_line: Any) -> None:
+def test_verbs_and_options_exist(page: Path, command_line: Any) -> None:
     shell = [block for block in parsed(page) if block.language in SHELL]
     wrong = [
         (block.line, word) for block in shell for call in madke_calls(block) for word in unknown(call, command_line)

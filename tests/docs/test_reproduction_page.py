@@ -27,18 +27,6 @@ def test_claims_follow_from_the_papers_own_tables() -> None:
     assert sum("**differs**" in line for line in page().splitlines()) == len(differ)
 
 
-def test_a_claim_against_several_arms_takes_the_best_in_each_figure() -> None:
-    fields = {"says": "x", "source": "y", "published": 0, "figures": {"d": ["em", "f1"]}}
-    sides = {"of": {"model": "m", "arm": "a"}, "than": {"model": "m", "arm": ["b", "c"]}}
-    claim = Claim.model_validate({**fields, **sides})
-    values = {("m", arm, "d", metric): value for arm, metric, value in (
-        ("a", "em", 0.5), ("a", "f1", 0.9), ("b", "em", 0.4), ("b", "f1", 0.5), ("c", "em", 0.1), ("c", "f1", 0.6),
-    )}  # fmt: skip
-    assert claim.computed(values) == pytest.approx(((0.5 - 0.4) + (0.9 - 0.6)) / 2)
-    del values["m", "c", "d", "em"]
-    assert claim.computed(values) is None
-
-
 def test_a_relative_claim_is_a_part_of_the_second_arm() -> None:
     side = {"model": "m", "arm": "a"}
     fields = {"says": "x", "source": "y", "published": -0.2, "relative": True, "figures": {"d": "tokens"}}

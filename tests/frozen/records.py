@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.frozen import adapter
+import madke
+from madke.core.errors import UserError
+from madke.core.events import Event
+from madke.core.question import Question
+from madke.core.transcript import Transcript
+from madke.scoring.debate_rows import DebateMeasures
 from tests.frozen.lemmas_call import recorded_call
 from tests.frozen.runs import (
     CASTS,
@@ -33,9 +39,8 @@ Record = dict[str, list[str]]
 """Debate -> its lines: one for each call, then its outcome."""
 
 
-def recorded(protocol: str, texts: dict[str, str] | None = None) -> Record:
+def recorded(protocol: str, texts: dict[str, str]) -> Record:
     """The record of all frozen debates of a protocol. ``texts`` is filled with what each hash of a call stands for."""
-    texts = {} if texts is None else texts
     if protocol == LEMMAS_CALL:
         return recorded_call(texts)
     found: Record = {}
@@ -47,17 +52,16 @@ def recorded(protocol: str, texts: dict[str, str] | None = None) -> Record:
 
 def _record_of(name: str, protocol: str, run: FrozenRun, folder: Path, texts: dict[str, str]) -> Record:
     model = ScriptedModel(protocol=protocol, debates=run.debates, takes_schemas=run.takes_schemas)
-    events: list[adapter.Event] = []
+    events: list[Event] = []
     asked = dict(_asked(protocol, run, folder, model))
     questions = [question(id_, each) for id_, each in run.debates.items()]
     try:
         if run.streamed:
-            transcripts: Sequence[adapter.Transcript] = [
-                adapter.stream(protocol, each, model, events, **asked) for each in questions
-            ]
+            transcripts = [_streamed(each, events, protocol=protocol, model=model, **asked) for each in questions]
         else:
-            transcripts = adapter.run(protocol, questions, model, events, **asked)
-    except adapter.Refused:
+            done = madke.run(questions, protocol=protocol, model=model, listen=events.append, signals=False, **asked)
+            transcripts = [*done.transcripts()]
+    except UserError:
         return {name: ["refused"]}
     found: Record = {}
     for transcript in sorted(transcripts, key=lambda each: (list(run.debates).index(each.id), each.repeat)):
@@ -67,6 +71,17 @@ def _record_of(name: str, protocol: str, run: FrozenRun, folder: Path, texts: di
         lines = (*_calls(own, texts), *_outcome(transcript), *_events(heard))
         found[f"{name} {transcript.id}{repeat}"] = [line.replace("Debater ", "D") for line in lines]
     return found
+
+
+def _streamed(asked: Question, events: list[Event], **options: Any) -> Transcript:
+    """The transcript of one debate that is watched while its replies arrive."""
+
+    async def watched() -> list[Event]:
+        return [event async for event in madke.stream(asked, deltas=True, **options)]
+
+    heard = asyncio.run(watched())
+    events += heard
+    return next(event.transcript for event in heard if isinstance(event, madke.events.DebateFinished))
 
 
 def _asked(protocol: str, run: FrozenRun, folder: Path, model: ScriptedModel) -> Iterator[tuple[str, Any]]:
@@ -98,7 +113,7 @@ def _calls(calls: Sequence[Mapping[str, Any]], texts: dict[str, str]) -> Iterato
         yield f"{place}: {call['temperature']} {call['seed']} {shown} {values}"
 
 
-def _outcome(transcript: adapter.Transcript) -> Iterator[str]:
+def _outcome(transcript: Transcript) -> Iterator[str]:
     """What came of the debate: its rounds, turn by turn, its end, and what it used."""
     for entry in transcript.rounds:
         by = {name: round(score, 6) for name, score in entry.scores.items()}
@@ -118,7 +133,7 @@ def _outcome(transcript: adapter.Transcript) -> Iterator[str]:
         if entry.extracted is not None:
             yield f"extracted{_short(entry.extracted)}"
     yield f"final{_short(transcript.final)}"
-    scores = adapter.scores(transcript)
+    scores = DebateMeasures(transcript).row
     measures = [f"{name} {scores[name]:.3g}" for name in MEASURES if name in scores]
     flags = [name for name in ("degraded", "oracle", "first_round_given") if getattr(transcript, name)]
     yield ", ".join((f"{transcript.status} {transcript.answer!r}", transcript.stop_reason, *measures, *flags))
@@ -173,7 +188,7 @@ _BETWEEN = {
 _STEPS = {"DebateStarted": "start", "RoundStarted": "round", "VerdictGiven": "verdict", "RoundEnded": "end"}
 
 
-def _events(events: Sequence[adapter.Event]) -> Iterator[str]:
+def _events(events: Sequence[Event]) -> Iterator[str]:
     """What listeners hear. Calls and turns come in any order between two steps of the debate, so they are counted."""
     steps: list[str] = []
     between: dict[str, int] = {}
@@ -190,21 +205,21 @@ def _events(events: Sequence[adapter.Event]) -> Iterator[str]:
     yield f"heard {', '.join(steps)}"
 
 
-def file_of(protocol: str, folder: Path = FOLDER) -> Path:
+def file_of(protocol: str) -> Path:
     """The file that keeps a protocol's record."""
-    return folder / f"{protocol}.json"
+    return FOLDER / f"{protocol}.json"
 
 
-def kept(protocol: str, folder: Path = FOLDER) -> Record:
+def kept(protocol: str) -> Record:
     """The record as it is kept; empty if there is none."""
-    file = file_of(protocol, folder)
+    file = file_of(protocol)
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
-def keep(protocol: str, record: Record, folder: Path = FOLDER) -> None:
+def keep(protocol: str, record: Record) -> None:
     """Write a record, a line for each call, so that a diff shows which calls changed."""
     text = json.dumps(record, indent=0, ensure_ascii=False)
-    file_of(protocol, folder).write_text(text + "\n", encoding="utf-8")
+    file_of(protocol).write_text(text + "\n", encoding="utf-8")
 
 
 def differences(old: Record, new: Record) -> list[str]:
@@ -219,7 +234,7 @@ def differences(old: Record, new: Record) -> list[str]:
     return found
 
 
-def prompts_of(changed: Sequence[str], texts: Mapping[str, str], most: int | None = None) -> str:
-    """The whole prompts of the calls in lines of :func:`differences`, as far as ``texts`` has them."""
+def prompts_of(changed: Sequence[str], texts: Mapping[str, str], most: int) -> str:
+    """The whole prompts of the first calls in lines of :func:`differences`."""
     found = {line: word for line in changed for word in line.split() if word in texts}
     return "\n".join(f"\n===== {line}\n{texts[word]}" for line, word in [*found.items()][:most])

@@ -10,7 +10,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from tests.frozen.adapter import Hits, Passage, Question
+from madke.core.knowledge import Hits, Passage
+from madke.core.question import Question
 from tests.frozen.script import LAKES, Debated
 
 CASTS: Mapping[str, tuple[str, ...]] = {

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from tests.frozen.adapter import Completion, Question, Usage, stand_in_values
+from madke.core.chat import ChatRequest, Completion, Usage
+from madke.core.question import Question
 
 LAKES = ("Lake Baikal", "Lake Tanganyika", "the Caspian Sea", "Lake Vostok")
 """The answers of debaters who differ; the first is right."""
@@ -320,6 +321,17 @@ class ScriptedModel:
                 "values": stand_in_values(request),
             }
         )
+
+
+def stand_in_values(request: ChatRequest) -> str:
+    """What a stand-in for a language model is told of a call, besides its messages."""
+    stage = request.stage
+    if stage is None:
+        return ""
+    others = [(each.agent, each.round, each.answer, each.confidence) for each in stage.others]
+    passages = [passage.number for passage in stage.passages]
+    flags = (stage.allow_search, stage.asks_confidence, stage.decides)
+    return repr((stage.marker, stage.persona, passages, stage.own, others, stage.max_selected, flags))
 
 
 def short_hash(text: str) -> str:

@@ -49,11 +49,6 @@ class AnthropicDouble:
         return self._response
 
 
-class AsyncAnthropicDouble(AnthropicDouble):
-    async def create(self, **parameters: Any) -> Any:
-        return super().create(**parameters)
-
-
 def text(said: str) -> Any:
     return SimpleNamespace(type="text", text=said)
 
@@ -77,10 +72,15 @@ def test_an_asynchronous_openai_client_makes_an_asynchronous_function() -> None:
     assert (said, said.usage.prompt_tokens) == ("Deep.", 20)
 
 
-def test_anthropic_gets_system_text_apart_and_its_text_blocks_are_joined() -> None:
-    client = AnthropicDouble(text(" 1,642 "), SimpleNamespace(type="thinking", thinking="hm"), text("metres. "))
+def test_anthropic_gets_system_text_apart_and_its_prompt_tokens_include_what_its_cache_held() -> None:
+    usage = SimpleNamespace(
+        input_tokens=10, output_tokens=3, cache_read_input_tokens=80, cache_creation_input_tokens=None
+    )
+    blocks = (text(" 1,642 "), SimpleNamespace(type="thinking", thinking="hm"), text("metres. "))
+    client = AnthropicDouble(*blocks, usage=usage)
     said = adapters.anthropic_complete(client, model="c", max_tokens=7)(MESSAGES)
-    assert (said, said.usage) == ("1,642 metres.", None)
+    assert said == "1,642 metres."
+    assert said.usage == Usage(prompt_tokens=90, cached_tokens=80, completion_tokens=3)
     assert client.asked == [
         {
             "model": "c",
@@ -92,17 +92,13 @@ def test_anthropic_gets_system_text_apart_and_its_text_blocks_are_joined() -> No
     ]
 
 
-def test_anthropics_prompt_tokens_include_what_its_cache_held() -> None:
-    usage = SimpleNamespace(
-        input_tokens=10, output_tokens=3, cache_read_input_tokens=80, cache_creation_input_tokens=None
-    )
-    said = adapters.anthropic_complete(AnthropicDouble(text("Yes."), usage=usage))(MESSAGES)
-    assert said.usage == Usage(prompt_tokens=90, cached_tokens=80, completion_tokens=3)
-
-
 def test_an_asynchronous_anthropic_client_makes_an_asynchronous_function() -> None:
-    client = AsyncAnthropicDouble(text("Yes. "))
-    assert asyncio.run(adapters.anthropic_complete(client)(MESSAGES)) == "Yes."
+    class Asynchronous(AnthropicDouble):
+        async def create(self, **parameters: Any) -> Any:
+            return super().create(**parameters)
+
+    said = asyncio.run(adapters.anthropic_complete(Asynchronous(text("Yes. ")))(MESSAGES))
+    assert (said, said.usage) == ("Yes.", None)
 
 
 @pytest.mark.parametrize("reply", [chat(" Deep. "), chat(None), chat("x", usage=None), error(429, "slow down")])

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,40 +25,27 @@ def madke(
 
     Reports have no figures, as where matplotlib is not installed: drawing them is half the time of a small run.
     """
-    return _run(args, env, cwd=cwd, timeout=timeout, lacks="" if figures else "matplotlib")
-
-
-def _run(
-    args: Sequence[object],
-    env: Mapping[str, str],
-    *,
-    cwd: Path | None,
-    timeout: float = 120,
-    lacks: str = "matplotlib",
-) -> subprocess.CompletedProcess[str]:
+    lacks = "" if figures else "matplotlib"
     return forked.run("madke", args, cwd=cwd, env={**os.environ, **env}, timeout=timeout, lacks=lacks)
 
 
 def script(
-    path: Path, *args: object, cwd: Path | None = None, timeout: float = 120
+    path: Path, *args: object, cwd: Path | None = None, timeout: float = 120, lacks: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run a Python file to the end."""
-    return forked.run(path, args, cwd=cwd, env=os.environ, timeout=timeout)
+    """Run a Python file to the end, where the package ``lacks`` is not installed."""
+    return forked.run(path, args, cwd=cwd, env=os.environ, timeout=timeout, lacks=lacks)
 
 
 @contextmanager
 def started(*args: object) -> Iterator[subprocess.Popen[str]]:
     """A command that runs while the block does; killed at its end if it still runs.
 
-    It takes Ctrl-C and SIGHUP even where the tests run in the background, where both may be ignored and inherited so.
-    Reports have no figures, as in :func:`madke`.
+    Reports have no figures, as in :func:`madke`. With ``--engine ray`` it has a process of its own, whose children are
+    those of Ray.
     """
-    start = (
-        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "signal.signal(signal.SIGHUP, signal.SIG_DFL); sys.modules['matplotlib'] = None; "
-        "from madke.cli.app import run_command_line; run_command_line()"
-    )
-    program = [sys.executable, "-c", start, *map(str, args)]
+    program = command(*args)
+    if forked.suits(os.environ) and "ray" not in args:
+        program = forked.command("madke", args, lacks="matplotlib")
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -71,7 +58,7 @@ def refused(*args: object, cwd: Path | None = None, **env: Any) -> str:
 
     The line is returned. Before it may stand how many golds each question file has.
     """
-    done = _run(args, env, cwd=cwd)
+    done = madke(*args, cwd=cwd, **env)
     assert (done.returncode, done.stdout) == (2, ""), done
     lines = done.stderr.splitlines(keepends=True)
     told = "".join(line for line in lines if not re.search(r": [\d,]+ questions?, (no|[\d,]+) golds?", line))

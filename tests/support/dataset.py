@@ -30,7 +30,7 @@ def write_dataset(folder: Path, n: int, *, sources: Collection[str] = ("wiki", "
     return questions, pools
 
 
-def run_command(folder: Path, url: str, *more: object, n: int = 6, out: str = "out") -> tuple[object, ...]:
+def run_command(folder: Path, url: str, *more: object, n: int = 6, out: str | Path = "out") -> tuple[object, ...]:
     """``madke run`` of ``n`` questions with their pools, by the model at a loopback server."""
     questions, pools = write_dataset(folder, n)
     return ("run", questions, "--pools", pools, "--model", "openai/m", "--base-url", url, "--out", folder / out, *more)

@@ -30,9 +30,9 @@ def pdf(pages: Sequence[str | None]) -> bytes:
     return _file(objects)
 
 
-def drawn_pdf(items: Sequence[tuple[int, int, str]], size: int = 11) -> bytes:
+def drawn_pdf(items: Sequence[tuple[int, int, str]]) -> bytes:
     """A PDF page with texts drawn in this order: points from the left, points from the bottom, text."""
-    content = b"".join(b"BT /F %d Tf %d %d Td %s Tj ET " % (size, x, y, _string(text)) for x, y, text in items)
+    content = b"".join(b"BT /F 11 Tf %d %d Td %s Tj ET " % (x, y, _string(text)) for x, y, text in items)
     page = (
         b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font << /F 3 0 R >> >> /Contents 5 0 R >>"
     )

@@ -86,9 +86,9 @@ def write_dump(path: Path, pages: Iterable[Page], *, streams_of: int | None = No
     return path
 
 
-def articles(count: int, *, paragraphs: int = 8, seed: int = 1) -> Iterator[Page]:
+def articles(count: int, *, paragraphs: int = 8) -> Iterator[Page]:
     """Made-up articles with the markup real ones have, about 900 characters a paragraph; every seventh page is none."""
-    rng = random.Random(seed)
+    rng = random.Random(1)
     letters = "bacedifoguhakilemonuparisotavuwy"
     vocabulary = ["".join(rng.choices(letters, k=rng.randint(2, 8))) for _ in range(2_000)]
 

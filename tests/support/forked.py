@@ -2,8 +2,8 @@
 
 Imports take one to nine seconds of each command, and the tests run hundreds of commands. The server only imports and
 starts no JVM. After each program it also imports the modules that the program had imported, for the next one. It keeps
-the shipped protocols, whose templates take 0.1 s each to check, and the certificates. All programs of one server share
-a hash seed; those that :func:`tests.support.cli.started` starts have their own.
+the shipped protocols, whose templates take 0.1 s each to check, and the certificates. All programs share a hash seed;
+:func:`run` gives a program whose environment names another seed a process of its own.
 """
 
 from __future__ import annotations
@@ -44,65 +44,6 @@ _CHECKOUT = Path(__file__).parents[2]
 _ENVIRONMENT = dict(os.environ)
 
 
-class ForkServer:
-    """A process that forks others until it is closed. It imports with the environment that this process began with.
-
-    Args:
-        address: The socket of a server that runs already, with the same imports. Default: start one.
-    """
-
-    def __init__(self, address: str | None = None) -> None:
-        self._fixed = _fixed(_ENVIRONMENT)
-        self._process: subprocess.Popen[bytes] | None = None
-        if address is not None:
-            self.address = address
-            return
-        self._folder = tempfile.TemporaryDirectory()
-        self.address = f"{self._folder.name}/socket"
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as requests:
-            requests.bind(self.address)
-            requests.listen(16)
-            command = [sys.executable, "-m", "tests.support.forked", str(requests.fileno())]
-            fds = [requests.fileno()]
-            self._process = subprocess.Popen(
-                command, cwd=_CHECKOUT, env=_ENVIRONMENT, pass_fds=fds, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
-            )
-
-    def close(self) -> None:
-        """End the server; programs that it started continue."""
-        if self._process is not None:
-            self._process.communicate()
-            self._folder.cleanup()
-
-    def suits(self, env: Mapping[str, str]) -> bool:
-        """Whether a program with this environment would import the same way."""
-        return _fixed(env) == self._fixed
-
-    def run(
-        self, program: str, args: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float, lacks: str
-    ) -> subprocess.CompletedProcess[str]:
-        """See :func:`run`."""
-        request = {"program": program, "args": args, "cwd": str(cwd), "env": dict(env), "lacks": lacks}
-        with (
-            socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server,
-            tempfile.TemporaryFile() as out,
-            tempfile.TemporaryFile() as err,
-            open(os.devnull, "rb") as nothing,
-        ):
-            server.settimeout(timeout)
-            server.connect(self.address)
-            socket.send_fds(server, [json.dumps(request).encode()], [nothing.fileno(), out.fileno(), err.fileno()])
-            pid = int(server.recv(64))
-            try:
-                status = int(server.recv(64))
-            except TimeoutError:
-                os.kill(pid, signal.SIGKILL)
-                raise subprocess.TimeoutExpired([program, *args], timeout) from None
-            out.seek(0)
-            err.seek(0)
-            return subprocess.CompletedProcess([program, *args], status, out.read().decode(), err.read().decode())
-
-
 def run(
     program: str | Path,
     args: Sequence[object],
@@ -116,44 +57,92 @@ def run(
 
     It runs in a fork unless its environment would change the imports. In a fork, importing ``lacks`` fails.
     """
-    words = [str(arg) for arg in args]
-    if _server().suits(env):
-        return _server().run(str(program), words, cwd=cwd or Path.cwd(), env=env, timeout=timeout, lacks=lacks)
-    command = [sys.executable, *([] if isinstance(program, Path) else ["-m"]), str(program), *words]
-    return subprocess.run(command, cwd=cwd, env=dict(env), capture_output=True, text=True, timeout=timeout)
+    words = [str(program), *map(str, args)]
+    if not suits(env):
+        command = [sys.executable, *([] if isinstance(program, Path) else ["-m"]), *words]
+        return subprocess.run(command, cwd=cwd, env=dict(env), capture_output=True, text=True, timeout=timeout)
+    request = {"program": words[0], "args": words[1:], "cwd": str(cwd or Path.cwd()), "env": {**env}, "lacks": lacks}
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+        open(os.devnull, "rb") as nothing,
+    ):
+        server.settimeout(timeout)
+        server.connect(_address())
+        socket.send_fds(server, [json.dumps(request).encode()], [nothing.fileno(), out.fileno(), err.fileno()])
+        pid = int(server.recv(64))
+        try:
+            status = int(server.recv(64))
+        except TimeoutError:
+            os.kill(pid, signal.SIGKILL)
+            raise subprocess.TimeoutExpired(words, timeout) from None
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(words, status, out.read().decode(), err.read().decode())
 
 
-def install(path: Path, program: str | Path) -> None:
-    """Write an executable ``path`` that runs a module (by its name) or a script (by its path) in a fork."""
+def command(program: str | Path, args: Sequence[object] = (), *, lacks: str = "") -> list[str]:
+    """The command line of a process that runs such a program in a fork, and passes on signals, streams and status."""
     client = str(Path(__file__).with_name("fork_client.py"))
-    words = [sys.executable, "-IS", client, _server().address, str(program)]
-    path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    return [sys.executable, "-IS", client, _address(), lacks, str(program), *map(str, args)]
+
+
+def install(path: Path, program: str | Path, *, lacks: str = "") -> None:
+    """Write an executable ``path`` that runs a program as :func:`command` does."""
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(command(program, lacks=lacks))} "$@"\n')
     path.chmod(0o755)
 
 
 @cache
 def installed() -> Path:
     """A command ``madke`` that runs in a fork, with the imports of this process's environment."""
-    path = Path(_server().address).with_name("madke")
+    path = Path(_address()).with_name("madke")
     if not path.exists():
         install(path, "madke")
     return path
 
 
 def share() -> None:
-    """Start the server of this process, and use it in the test processes that this one starts, too."""
+    """Start the server, and use it in the test processes that this one starts, too."""
     os.environ[_SHARED] = str(installed().with_name("socket"))
 
 
-@cache
-def _server() -> ForkServer:
-    server = ForkServer(os.environ.get(_SHARED))
-    atexit.register(server.close)
-    return server
+def suits(env: Mapping[str, str]) -> bool:
+    """Whether a program with this environment would import as the server did, with that of this process's start."""
+    return _fixed(env) == _fixed(_ENVIRONMENT)
 
 
 def _fixed(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if name.startswith(_FIXED) and name != _OF_RAY}
+
+
+@cache
+def _address() -> str:
+    """The socket of the server, which starts now unless there is one, and ends with this process."""
+    if _SHARED in os.environ:
+        return os.environ[_SHARED]
+    folder = tempfile.TemporaryDirectory()
+    address = f"{folder.name}/socket"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as requests:
+        requests.bind(address)
+        requests.listen(16)
+        fd = requests.fileno()
+        server = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.forked", str(fd)],
+            cwd=_CHECKOUT,
+            env=_ENVIRONMENT,
+            pass_fds=[fd],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+        )
+
+    def close() -> None:
+        server.communicate()
+        folder.cleanup()
+
+    atexit.register(close)
+    return address
 
 
 def _serve(requests: socket.socket) -> None:
@@ -200,7 +189,9 @@ def _serve(requests: socket.socket) -> None:
 
 def _become(request: Mapping[str, Any], streams: Sequence[int], report: int) -> None:
     """Run the requested program in this process."""
+    # The server may have been started in the background, where both are ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     for number, fd in enumerate(streams):
         os.dup2(fd, number)
         os.close(fd)
@@ -212,8 +203,8 @@ def _become(request: Mapping[str, Any], streams: Sequence[int], report: int) -> 
     os.chdir(request["cwd"])
     program = request["program"]
     sys.argv = [program, *request["args"]]
-    if lacks := request.get("lacks"):
-        sys.modules[lacks] = None
+    if request["lacks"]:
+        sys.modules[request["lacks"]] = None
     is_script = os.sep in program
     sys.path[0] = str(Path(program).parent) if is_script else request["cwd"]
     known = set(sys.modules)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ def write_run(folder: Path, *transcripts: Transcript, pools: Path | None = None,
         "models": {},
         "sources": {},
         "source_specs": {},
-        "pools": {} if pools is None else pool_hashes(pools, transcripts),
+        "pools": {} if pools is None else PoolLines(pools, {each.id for each in transcripts}).hashes,
         "seed": 0,
         "repeats": 1,
     }
@@ -50,8 +49,3 @@ def write_run(folder: Path, *transcripts: Transcript, pools: Path | None = None,
     (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
     (folder / "transcripts.jsonl").write_bytes(b"".join(seal(to_json(each)) for each in transcripts))
     return folder
-
-
-def pool_hashes(pools: Path, transcripts: Iterable[Transcript]) -> dict[str, str]:
-    """Question id -> hash of its line."""
-    return PoolLines(pools, {transcript.id for transcript in transcripts}).hashes

@@ -13,23 +13,21 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from tests.support.cli import command
+from tests.support import forked
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-def typed_at_terminal(typed: str, *args: Any, cwd: Path, columns: int = 80) -> tuple[list[str], int]:
-    """Run a command on a terminal of 24 rows, to which a person types something.
+def typed_at_terminal(typed: str, *args: Any, cwd: Path) -> tuple[list[str], int]:
+    """Run a command on a terminal of 24 rows and 80 columns, to which a person types something.
 
     Returns the lines that stay, without spaces at their ends, and the exit status.
     """
     ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    here = str(Path(__file__).parents[2])
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-    program = subprocess.Popen(
-        command(*args), cwd=cwd, stdin=theirs, stdout=theirs, stderr=theirs, env=kept | {"PYTHONPATH": here}
-    )
+    command = forked.command("madke", args)
+    program = subprocess.Popen(command, cwd=cwd, stdin=theirs, stdout=theirs, stderr=theirs, env=kept)
     os.close(theirs)
     os.write(ours, typed.encode())
     seen: list[bytes] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 TEMPLATE = (
@@ -13,28 +15,17 @@ CONTEXT = 256
 
 
 def save_tiny_model(
-    folder: Any,
-    template: Any = TEMPLATE,
-    *,
-    special: Any = (),
-    added: Any = (),
-    context: Any = CONTEXT,
-    words: Any = (),
-) -> Any:
-    """A chat model of two layers with random weights, over single bytes, or over these words and one for any other."""
+    folder: Path, template: str | None = TEMPLATE, *, special: Sequence[str] = (), added: Sequence[Any] = ()
+) -> str:
+    """A chat model of two layers with random weights, over single bytes."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-    if words:
-        vocabulary = {word: i for i, word in enumerate(["?", *words])}
-        backend = Tokenizer(models.WordLevel(vocabulary, unk_token="?"))
-        backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    else:
-        alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-        backend = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
-        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        backend.decoder = decoders.ByteLevel()
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    backend = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|end|>", chat_template=template)
     tokenizer.add_special_tokens({"additional_special_tokens": list(special)})
     tokenizer.add_tokens(list(added))
@@ -45,7 +36,7 @@ def save_tiny_model(
         intermediate_size=64,
         num_hidden_layers=2,
         num_attention_heads=4,
-        max_position_embeddings=context,
+        max_position_embeddings=CONTEXT,
         initializer_range=0.4,  # far from uniform, so that greedy choices have a margin
         eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,

@@ -19,6 +19,7 @@ import pytest
 from madke._util.assets import versions
 from madke._util.workers import Workers, open_workers
 from madke.core.errors import UserError
+from tests.support.cli import script
 from tests.support.installed import needs
 from tests.support.ray_nodes import another_node, running_cluster
 from tests.support.rendezvous import meet, prepare
@@ -27,6 +28,7 @@ from tests.workers.work import die, node, refuse, square, stumble
 needs("ray", "ray")
 pytestmark = pytest.mark.slow
 
+CHECKOUT = Path(__file__).parents[2]
 PROGRAM = """
 import signal, sys
 from pathlib import Path
@@ -57,12 +59,9 @@ def workers(cluster: Any) -> Iterator[Workers]:
         yield workers
 
 
-def test_results_come_in_the_order_of_the_tasks(workers: Workers) -> None:
+def test_results_come_in_order_and_what_a_task_raises_passes_through(workers: Workers) -> None:
     assert list(workers.map(square, range(20))) == [n * n for n in range(20)]
     assert list(workers.map(square, [])) == []
-
-
-def test_what_a_task_raises_passes_through(workers: Workers) -> None:
     with pytest.raises(UserError, match=r"^numbers\.txt:7: cannot take 1$"):
         list(workers.map(refuse, [1]))
     with pytest.raises(ZeroDivisionError) as raised:
@@ -88,14 +87,16 @@ def test_a_node_with_other_versions_is_refused_before_its_first_task(
     assert not log.exists()
 
 
-def test_a_task_that_kills_its_worker_is_not_tried_forever(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_task_that_kills_its_worker_is_not_tried_forever(
+    cluster: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("madke._util.workers._MAX_RETRIES", 1)
     died = pytest.raises(UserError, match="Ray: The worker died unexpectedly")
     with on(cluster.address) as workers, died:
         list(workers.map(die, [1]))
     assert capsys.readouterr().out == "", "Ray reports the retries, and scripts read stdout"
 
 
-@pytest.mark.slow
 def test_work_for_gpus_goes_where_they_are(cluster: Any) -> None:
     def seen(_: int) -> tuple[str, list[int]]:
         import ray
@@ -104,13 +105,18 @@ def test_work_for_gpus_goes_where_they_are(cluster: Any) -> None:
 
     with another_node(cluster, num_cpus=2, num_gpus=2) as gpus:
         with on(cluster.address, gpus=True) as workers:
-            found = list(workers.map(seen, range(6)))
+            found = list(workers.map(seen, range(3)))
         assert {where for where, _ in found} == {gpus.node_id}
         assert {len(ids) for _, ids in found} == {1}
         with on(cluster.address) as workers:
-            assert {len(ids) for _, ids in workers.map(seen, range(6))} == {0}
-    with on(cluster.address, gpus=True) as workers:
-        assert list(workers.map(square, [5])) == [25], "a cluster without GPUs works as well"
+            assert {len(ids) for _, ids in workers.map(seen, range(3))} == {0}
+
+
+def test_the_example_of_a_run_on_a_cluster(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+    done = script(CHECKOUT / "examples" / "on_ray.py")
+    assert done.returncode == 0, done.stderr
+    assert "Aida first performed?" in done.stdout
 
 
 def test_a_connection_that_is_there_is_used_and_left_open(cluster: Any) -> None:
@@ -123,20 +129,16 @@ def test_a_connection_that_is_there_is_used_and_left_open(cluster: Any) -> None:
     assert not ray.is_initialized()
 
 
-@pytest.mark.slow
-def test_ctrl_c_leaves_nothing_running_of_a_cluster_of_our_own(tmp_path: Path) -> None:
+def test_ctrl_c_does_not_wait_for_what_is_under_way(cluster: Any, tmp_path: Path) -> None:
     folder = prepare(tmp_path, "a")
     script = folder / "program.py"
     script.write_text(PROGRAM)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "RAY_ADDRESS": cluster.address}
     with subprocess.Popen(
         [sys.executable, script, folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as program:
         try:
             worker = psutil.Process(int(meet(folder, "a")))
-            children = psutil.Process(program.pid).children(recursive=True)
-            assert any("raylet" in child.name() for child in children)
-
             program.send_signal(signal.SIGINT)
             stdout, stderr = program.communicate(timeout=60)
         finally:
@@ -144,7 +146,7 @@ def test_ctrl_c_leaves_nothing_running_of_a_cluster_of_our_own(tmp_path: Path) -
 
     assert stdout == ""
     assert stderr.strip().endswith("KeyboardInterrupt")
-    _, alive = psutil.wait_procs([worker, *children], timeout=30)
+    _, alive = psutil.wait_procs([worker], timeout=30)
     assert alive == []
 
 
@@ -156,7 +158,7 @@ def test_an_address_where_nothing_answers_is_refused_at_once() -> None:
             pass
 
 
-def test_java_keeps_the_signals_that_it_lives_by() -> None:
+def test_java_keeps_the_signals_that_it_lives_by(cluster: Any) -> None:
     """Ray takes them when it connects, and gives them to nobody when it disconnects: both would end the process."""
     pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
     script = """
@@ -175,5 +177,6 @@ with open_workers("ray") as workers:
     meanwhile = handler() == java, list(workers.map(abs, [-1]))
 print(*meanwhile, handler() == java)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    environment = {**os.environ, "RAY_ADDRESS": cluster.address}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
     assert (done.returncode, done.stdout) == (0, "True [1] True\n"), done.stderr

@@ -1,8 +1,9 @@
-"""A call store that is damaged: a row with a wrong checksum is made again, an unreadable file is set aside."""
+"""The file of a call store: damaged, in a folder that nobody may write to, or on a disk that is full."""
 
 import asyncio
 import shutil
 import sqlite3
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -10,65 +11,51 @@ from typing import Any
 
 import pytest
 
-from madke.core.chat import Completion, Usage
+from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import UserError
+from madke.models.scripted import ScriptedChat
 from madke.models.store import CallStore, call_key
+from tests.crash.conftest import freeze
 from tests.support.chat_requests import chat_request, purpose
+from tests.support.pipelines import stored
+from tests.support.small_disk import fill_up
 
 PAGE = 4096
 CALLS = 150
 
 
-def request(n: Any) -> Any:
+def request(n: int) -> ChatRequest:
     random = Random(n % 7)  # does not compress to nothing
     prompt = " ".join(str(random.random()) for _ in range(300))
     return chat_request(f"{prompt}\nQuestion {n}?", about=purpose(question=f"q{n}"))
 
 
-def completion(n: Any) -> Any:
+def completion(n: int) -> Completion:
     return Completion(text=f"Reply {n}, " + "because. " * 40, usage=Usage(prompt_tokens=n))
 
 
-def fill(store: Any, numbers: Any) -> None:
+def fill(store: CallStore, numbers: Iterable[int]) -> None:
     """Add calls, each in a transaction of its own."""
     for n in numbers:
         asyncio.run(store.write(call_key("m", request(n)), "m", request(n), completion(n), payer="me"))
 
 
 @pytest.fixture(scope="module")
-def whole_store(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The bytes of a store that was closed."""
+def whole_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store that was closed."""
     path = tmp_path_factory.mktemp("whole") / "calls.sqlite"
     with CallStore(path) as store:
         fill(store, range(CALLS))
-    return path.read_bytes()
-
-
-@pytest.fixture
-def path(tmp_path: Path, whole_store: Any) -> Any:
-    path = tmp_path / "calls.sqlite"
-    path.write_bytes(whole_store)
     return path
 
 
-def killed(path: Any) -> Any:
-    """What a process that was killed leaves: the file and its log, without a checkpoint."""
-    copy = path.with_name("copy")
-    copy.mkdir()
-    with CallStore(path) as store:
-        fill(store, range(CALLS, CALLS + 10))
-        for part in ("calls.sqlite", "calls.sqlite-wal"):
-            shutil.copy(path.with_name(part), copy)
-    return copy / "calls.sqlite"
+@pytest.fixture
+def path(tmp_path: Path, whole_store: Path) -> Path:
+    """A copy of that store."""
+    return Path(shutil.copy(whole_store, tmp_path))
 
 
-def overwrite(path: Any, at: Any, content: Any) -> None:
-    with path.open("r+b") as file:
-        file.seek(at)
-        file.write(content)
-
-
-def read_all(store: Any) -> Any:
+def read_all(store: CallStore) -> list[int]:
     """The numbers of the calls that the store has, which must all be right."""
     store.paid()
     calls = list(store.calls())
@@ -82,7 +69,7 @@ def read_all(store: Any) -> Any:
     return numbers
 
 
-def as_a_run_does(path: Any) -> Any:
+def as_a_run_does(path: Path) -> int:
     """Open the store, read all of it, look up every call and make those that are missing; their number."""
     with CallStore(path) as store:
         read_all(store)
@@ -93,7 +80,7 @@ def as_a_run_does(path: Any) -> Any:
 
 @pytest.mark.parametrize("content", [b"\xa5" * (5 * PAGE), b"", b"SQLite format 3\0" + bytes(PAGE)])
 def test_an_unreadable_file_is_set_aside_with_one_line(
-    path: Any, caplog: pytest.LogCaptureFixture, content: bytes
+    path: Path, caplog: pytest.LogCaptureFixture, content: bytes
 ) -> None:
     path.write_bytes(content)
     with CallStore(path) as store:
@@ -106,8 +93,9 @@ def test_an_unreadable_file_is_set_aside_with_one_line(
     assert as_a_run_does(path) == 0
 
 
-def test_damage_that_is_met_on_the_way_is_set_aside_at_the_end(path: Any, caplog: pytest.LogCaptureFixture) -> None:
-    overwrite(path, 2 * PAGE, b"\xa5" * (path.stat().st_size - 3 * PAGE))
+def test_damage_that_is_met_on_the_way_is_set_aside_at_the_end(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: 2 * PAGE] + b"\xa5" * (len(content) - 3 * PAGE) + content[-PAGE:])
     with pytest.raises(UserError, match=r"is damaged .*; run the command again: the file is set aside"):
         as_a_run_does(path)
     assert path.with_name("calls.sqlite.damaged-1").exists()
@@ -123,7 +111,7 @@ def test_damage_that_is_met_on_the_way_is_set_aside_at_the_end(path: Any, caplog
         "UPDATE calls SET key = (SELECT key FROM calls WHERE id = 20) WHERE id = 18",
     ],
 )
-def test_a_row_with_a_wrong_checksum_is_asked_again_and_never_an_answer(change: str, path: Any) -> None:
+def test_a_row_with_a_wrong_checksum_is_asked_again_and_never_an_answer(change: str, path: Path) -> None:
     with closing(sqlite3.connect(path)) as db, db:
         db.execute(change)
     with CallStore(path) as store:
@@ -133,7 +121,7 @@ def test_a_row_with_a_wrong_checksum_is_asked_again_and_never_an_answer(change: 
     assert not path.with_name("calls.sqlite.damaged-1").exists()
 
 
-def test_a_text_of_a_prompt_that_is_damaged_costs_no_answer(path: Any) -> None:
+def test_a_text_of_a_prompt_that_is_damaged_costs_no_answer(path: Path) -> None:
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE texts SET body = x'00' WHERE rowid = 2")
     with CallStore(path) as store:
@@ -151,28 +139,28 @@ def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path: Path) -> Non
     assert path.read_text().startswith("SQLite format 3")
 
 
-def flipped(content: Any, random: Any) -> None:
+def flipped(content: bytearray, random: Random) -> None:
     for _ in range(50):
         content[random.randrange(len(content))] ^= 1 << random.randrange(8)
 
 
-def zeroed(content: Any, random: Any) -> None:
+def zeroed(content: bytearray, random: Random) -> None:
     for _ in range(3):
         at = random.randrange(len(content) // PAGE) * PAGE
         content[at : at + PAGE] = bytes(PAGE)
 
 
-def cut(content: Any, random: Any) -> None:
+def cut(content: bytearray, random: Random) -> None:
     del content[random.randrange(len(content) // 4, len(content)) :]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("harm", [flipped, zeroed, cut])
 def test_a_run_goes_on_after_random_harm_with_the_same_command_given_once_more(
-    whole_store: Any, harm: Any, tmp_path: Path
+    whole_store: Path, harm: Callable[[bytearray, Random], None], tmp_path: Path
 ) -> None:
     for seed in range(4):
-        content = bytearray(whole_store)
+        content = bytearray(whole_store.read_bytes())
         harm(content, Random(seed))
         path = tmp_path / f"{seed}.sqlite"
         path.write_bytes(content)
@@ -184,3 +172,32 @@ def test_a_run_goes_on_after_random_harm_with_the_same_command_given_once_more(
             assert "is damaged" in str(error)
             as_a_run_does(path)
         assert as_a_run_does(path) == 0
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["store", "no-store"])
+def test_a_read_only_folder_is_one_error(read_only: Path, there: bool) -> None:
+    if there:
+        CallStore(read_only / "calls.sqlite").close()
+    freeze(read_only)
+    with pytest.raises(UserError, match="must exist and be writable"):
+        CallStore(read_only / "calls.sqlite")
+
+
+def test_a_full_disk_reaches_every_call_that_waits_and_nothing_is_lost_that_was_stored(small_disk: Path) -> None:
+    path = small_disk / "calls.sqlite"
+    replies = [Completion(text=f"{n}: {Random(n).randbytes(16_000).hex()}") for n in range(10)]
+    with CallStore(path) as store:
+        asyncio.run(stored(ScriptedChat(replies[:1]), store).complete(chat_request("0")))
+        filler = fill_up(small_disk, 100_000)
+        model = stored(ScriptedChat(replies[1:9]), store)
+
+        async def at_once() -> list[Any]:
+            calls = [model.complete(chat_request(str(n))) for n in range(1, 9)]
+            return await asyncio.gather(*calls, return_exceptions=True)
+
+        said = asyncio.run(at_once())
+        assert all(isinstance(each, UserError) and "the disk is full" in str(each) for each in said)
+        filler.unlink()
+        asyncio.run(stored(ScriptedChat(replies[9:]), store).complete(chat_request("9")))
+    with CallStore(path) as store:
+        assert [call.completion for call in store.recorded()] == [replies[0], replies[9]]
