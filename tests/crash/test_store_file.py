@@ -200,4 +200,4 @@ def test_a_full_disk_reaches_every_call_that_waits_and_nothing_is_lost_that_was_
         filler.unlink()
         asyncio.run(stored(ScriptedChat(replies[9:]), store).complete(chat_request("9")))
     with CallStore(path) as store:
-        assert [call.completion for call in store.recorded()] == [replies[0], replies[9]]
+        assert [call.completion for call in store.calls()] == [replies[0], replies[9]]

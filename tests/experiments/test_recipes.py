@@ -61,7 +61,7 @@ def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(t
     read = {}
     with CallStore(tmp_path / "out" / "calls.sqlite") as store:
         for arm in ("same", "again", "reversed", "rotated"):
-            replies = [call.messages for call in store.recorded(payer=arm) if call.purpose.stage == "reply"]
+            replies = [call.messages for call in store.calls(payer=arm) if call.purpose.stage == "reply"]
             assert len(replies) == 10
             (prompt,) = set(replies)
             assert "Speaker" not in prompt[-1].content

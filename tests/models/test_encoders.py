@@ -62,7 +62,7 @@ def test_minilm_agrees_with_sentence_transformers() -> None:
 
 
 def test_many_passages_at_once_have_the_vectors_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoders, "_FOR_GPU", 4)  # from here on, sentence-transformers computes them on a GPU
+    monkeypatch.setattr(encoders, "_MIN_FOR_GPU", 4)  # from here on, sentence-transformers computes them on a GPU
     encoder = load_encoder()
 
     many = encoder.encode_passages(TITLES * 4, TEXTS * 4)

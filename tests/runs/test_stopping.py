@@ -213,7 +213,7 @@ def test_an_error_in_one_debate_waits_for_the_calls_of_the_others(tmp_path: Path
     with pytest.raises(UserError, match="no worker is left"):
         run(questions, model=Waiting(), protocol="standard", out=tmp_path / "out")
     with CallStore(tmp_path / "out" / "calls.sqlite") as store:
-        outcomes = {call.purpose.question: call.completion.outcome for call in store.recorded()}
+        outcomes = {call.purpose.question: call.completion.outcome for call in store.calls()}
     assert outcomes == {"q0": "ok", "q1": "ok", "q2": "ok"}
     assert sorted(asked) == ["q0", "q1", "q2", "q3"]
     assert sessions(tmp_path)[0]["ended"] == "an error"

@@ -311,7 +311,7 @@ def stored(out: Path) -> int:
     total = 0
     for path in out.glob("*/calls.sqlite"):
         with CallStore(path) as store:
-            total += sum(each.completion.outcome == "ok" for each in store.recorded())
+            total += sum(each.completion.outcome == "ok" for each in store.calls())
     return total
 
 

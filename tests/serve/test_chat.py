@@ -112,8 +112,8 @@ def test_usage_is_that_of_the_whole_debate(upstream: Upstream, tmp_path: Path) -
 
 
 def test_comments_break_every_silence(upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert debates.SILENCE <= 5
-    monkeypatch.setattr(debates, "SILENCE", 0.02)
+    assert debates.KEEPALIVE_SECONDS <= 5
+    monkeypatch.setattr(debates, "KEEPALIVE_SECONDS", 0.02)
     with (
         serving(tmp_path, upstream) as server,
         upstream.holding("debater"),

@@ -141,16 +141,16 @@ GIVEN = FirstRounds(rounds={name: {0: first_round(name)} for name in ("lakes", "
 
 
 def test_strangers_bring_the_stances_of_the_question_before() -> None:
-    mixed = GIVEN.reordered("other_question")
+    mixed = GIVEN.reorder("other_question")
     for question, other in (("lakes", "rivers"), ("rivers", "lakes"), ("hills", "rivers")):
         turns = mixed.of(question, 0)
         assert turns[:3] == first_round(question)
         strangers = [(turn.agent, turn.stance.answer) for turn in turns[3:]]
         assert strangers == [("Stranger 1", other), ("Stranger 2", other)]
-    fewer = FirstRounds(rounds={name: GIVEN.rounds[name] for name in ("lakes", "rivers")}).reordered("other_question")
+    fewer = FirstRounds(rounds={name: GIVEN.rounds[name] for name in ("lakes", "rivers")}).reorder("other_question")
     assert fewer.hashes.items() <= mixed.hashes.items()
     with pytest.raises(UserError, match="at least two questions"):
-        FirstRounds(rounds={"lakes": GIVEN.rounds["lakes"]}).reordered("other_question")
+        FirstRounds(rounds={"lakes": GIVEN.rounds["lakes"]}).reorder("other_question")
 
     transcript, model = play("mad-noise", baikal, first_round=mixed.of("hills", 0))
     assert (model.calls, transcript.final.by) == (3, "majority")
