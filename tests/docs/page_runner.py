@@ -50,8 +50,7 @@ class PageRunner:
             shutil.copytree(CHECKOUT / part, self._work / part, ignore=shutil.ignore_patterns("__pycache__"))
         self._state.mkdir()
         self._home.mkdir()
-        # Reports have no figures, as in the other tests: drawing them is half the time of a small run.
-        forked.install(self._home / "madke", Path(sys.executable).with_name("madke"), lacks="matplotlib")
+        forked.install(self._home / "madke", Path(sys.executable).with_name("madke"))
 
     def run(self, block: Block) -> str:
         """Run a block, or write the file that it is; returns what it printed.

@@ -88,9 +88,9 @@ def command(program: str | Path, args: Sequence[object] = (), *, lacks: str = ""
     return [sys.executable, "-IS", client, _address(), lacks, str(program), *map(str, args)]
 
 
-def install(path: Path, program: str | Path, *, lacks: str = "") -> None:
+def install(path: Path, program: str | Path) -> None:
     """Write an executable ``path`` that runs a program as :func:`command` does."""
-    path.write_text(f'#!/bin/sh\nexec {shlex.join(command(program, lacks=lacks))} "$@"\n')
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(command(program))} "$@"\n')
     path.chmod(0o755)
 
 
