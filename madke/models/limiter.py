@@ -5,7 +5,7 @@ import math
 import os
 import resource
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from heapq import heappop, heappush
 from itertools import count
@@ -54,7 +54,6 @@ class Limiter:
         *,
         start: int = SLOW_START,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._concurrency = concurrency
         self._limit = float(min(start, concurrency))
@@ -65,7 +64,6 @@ class Limiter:
         self._calls = _Bucket(rpm, clock)
         self._tokens = _Bucket(tpm, clock)
         self._clock = clock
-        self._sleep = sleep
         self._paused_until = 0.0
         self._rejected_in_a_row = 0
         self._closed = False
@@ -155,7 +153,7 @@ class Limiter:
 
     async def _admit_later(self) -> None:
         while seconds := self._wait():
-            await self._sleep(seconds)
+            await asyncio.sleep(seconds)
         self._timer = None
         self._admit()
 
