@@ -96,6 +96,7 @@ NO_ANSWER = [
 ]
 CORRECTED = [
     "The answer is [Rome]. Wait, that is Italy. The answer is [Oslo].",
+    "The answer is [Rome]. No, the answer is [Oslo].",
     "Answer: Rome\nOn second thought, Rome is in Italy.\nAnswer: Oslo",
     "Answer: Rome\nFinal answer: Oslo",
 ]

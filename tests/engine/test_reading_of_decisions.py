@@ -43,6 +43,7 @@ VERDICTS = [
     ("Debater 1 answers [Yes]. Debater 2 answers [Yes, partly]. These are different.", None),
     ("[Yes] only if both name the same city.", None),
     ("I can't reply [Yes].", None),
+    ("Both debaters answer [No].", None),
     ("Both say [No], so they are consistent.", None),
     ("[Yes] is what they argue for. They agree.", None),
     ("Reply [SAME or DIFFERENT].", None),
