@@ -152,8 +152,7 @@ class Limiter:
                 heappop(self._queue)[-1].set_result(None)
 
     async def _admit_later(self) -> None:
-        while seconds := self._wait():
-            await asyncio.sleep(seconds)
+        await asyncio.sleep(self._wait())
         self._timer = None
         self._admit()
 
