@@ -52,6 +52,7 @@ PLANTED = {
     "invisible characters": ("Lake\u200b Baikal is\u00ad the deepest", 0, "found", (0,)),
     "Cyrillic look-alikes": ("L\u0430ke B\u0430ik\u0430l is the deepest lake", 0, "approximate", (0,)),
     "a slip of the pen": ("It holds a fifth of the fresch water", 0, "approximate", (0,)),
+    "an article less": ("Lake Baikal is deepest lake in the world", 0, "approximate", (0,)),
     "another passage": ("Lake Tanganyika is the second deepest lake", 0, "misattributed", (1,)),
     "a passage that was never shown": ("It holds a fifth of the fresh water", 99, "misattributed", (0,)),
     "stitched with an ellipsis": ("Lake Baikal is the deepest ... a fifth of the fresh water", 0, "stitched", (0,)),
