@@ -252,7 +252,7 @@ _MIN_COUNTED = 2 / 3
 """A server that counts fewer than this share of the expected tokens has cut the prompt."""
 _MIN_READABLE = 0.75
 """Least share of readable replies of a stage that is good enough."""
-_MAJORITY = 0.5
+_HALF = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -349,7 +349,7 @@ def _reads(findings: Findings, *stages: str) -> bool:
 
 def _judges_wrongly(findings: Findings) -> bool:
     right, read = findings.right["same"].k + findings.right["different"].k, findings.form["judge"].k
-    return read > 1 and right <= _MAJORITY * read
+    return read > 1 and right <= _HALF * read
 
 
 ALONE: tuple[tuple[Callable[[Findings], bool], str], ...] = (
@@ -360,7 +360,7 @@ ALONE: tuple[tuple[Callable[[Findings], bool], str], ...] = (
         "raise the server's context window first, because it cuts long prompts without an error",
     ),
     (
-        lambda f: f.cut_off.value >= _MAJORITY,
+        lambda f: f.cut_off.value >= _HALF,
         "give it more tokens or take another model: at least half of its replies were cut off",
     ),
 )
@@ -375,15 +375,15 @@ CLAUSES: tuple[tuple[Callable[[Findings], bool], str], ...] = (
     (_judges_wrongly, "this model cannot judge; use agreement (--set early_stop=agreement)"),
     (lambda f: not _reads(f, "summarize"), "take another summarizer, because its summaries cannot be read"),
     (
-        lambda f: f.right["own_right"].value < _MAJORITY and f.right["own_wrong"].k > 0,
+        lambda f: f.right["own_right"].value < _HALF and f.right["own_wrong"].k > 0,
         "do not trust its agreement, because it follows whoever speaks",
     ),
     (
-        lambda f: f.right["own_wrong"].value < _MAJORITY and f.right["own_right"].k > 0,
+        lambda f: f.right["own_wrong"].value < _HALF and f.right["own_right"].k > 0,
         "expect nothing from later rounds, because it keeps its first answer",
     ),
     (
-        lambda f: f.system.value < _MAJORITY,
+        lambda f: f.system.value < _HALF,
         "set dialect: {system: false} for it in models.yaml, because it ignores system messages",
     ),
 )

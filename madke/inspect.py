@@ -61,7 +61,7 @@ def debate_solver(protocol: str = "madke", *, cache: bool | CachePolicy = False,
         protocol: A protocol's name or folder.
         cache: As for ``generate``. The purpose of a call is part of its key, so debaters with the same prompt do not
             share a reply.
-        fields: Those of :class:`madke.RunRequest` as for :func:`madke.ask`, such as ``sources`` and ``settings``,
+        fields: Fields of :class:`madke.RunRequest` as for :func:`madke.ask`, such as ``sources`` and ``settings``,
             without ``model`` and ``cast``. Sources are opened once.
 
     Raises:

@@ -27,7 +27,7 @@ from eval.studies.pays.results import (
 )
 from madke.core.chat import ChatRequest, Completion
 from madke.data import read_dataset
-from madke.scoring.paired import compare
+from madke.scoring.paired import compare_two
 from tests.support.study_model import Answering
 from tests.support.transcripts import transcript
 
@@ -156,7 +156,7 @@ def outcomes(**marks: str) -> Figures:
 
 def contrast(vote: str, debate: str) -> Contrast:
     left, right = ([float(mark == "+") for mark in row] for row in (vote, debate))
-    test = compare(left, right)
+    test = compare_two(left, right)
     return Contrast(test=replace(test, p_holm=test.p), others={}, margin=0.05)
 
 

@@ -176,7 +176,7 @@ async def arun(
         listen: Receives every event of every debate, and :class:`madke.events.RunProgress`.
         signals: Whether SIGINT, SIGTERM and SIGHUP (in the main thread) end the run with :class:`KeyboardInterrupt`
             after the calls in flight have finished.
-        fields: Those of :class:`madke.RunRequest`, such as ``protocol``, ``model`` and ``sources``.
+        fields: Fields of :class:`madke.RunRequest`, such as ``protocol``, ``model`` and ``sources``.
 
     Raises:
         UserError: An input is missing or invalid, or the directory holds another run.
@@ -290,7 +290,7 @@ def stream(
         choices: The options of a multiple-choice question.
         deltas: Whether to yield :class:`madke.events.CallDelta` too, the parts of free text that a server streams.
         options: Only ``base_url`` and ``concurrency`` are used.
-        fields: Those of :class:`madke.RunRequest`, such as ``protocol``, ``model`` and ``sources``; the signature that
+        fields: Fields of :class:`madke.RunRequest`, such as ``protocol``, ``model`` and ``sources``; the signature that
             ``help(madke.ask)`` shows has all of them.
 
     Yields:
@@ -391,7 +391,7 @@ def build_pools(
         out: The pool file.
         sources: As for :func:`madke.stream`.
         k: The largest number of passages from each source.
-        fields: Those of :class:`madke.RunRequest` that choose questions: ``dataset``, ``columns``, ``ids``, ``limit``,
+        fields: Fields of :class:`madke.RunRequest` that choose questions: ``dataset``, ``columns``, ``ids``, ``limit``,
             ``sample_seed``.
 
     Returns:

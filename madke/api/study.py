@@ -251,7 +251,7 @@ def study(
         grader: Models that grade all answers, by name, separated by commas; the grades of the first decide.
         options: Concurrency, limits, prices, endpoint, replay.
         listen: Called with every event (:mod:`madke.core.events`).
-        fields: Those of :class:`madke.RunRequest` for all arms, such as ``limit``, ``repeats`` and ``seed``.
+        fields: Fields of :class:`madke.RunRequest` for all arms, such as ``limit``, ``repeats`` and ``seed``.
 
     Raises:
         UserError: An input is missing or invalid, or the folder holds another study.

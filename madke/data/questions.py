@@ -62,7 +62,7 @@ _SUGGESTED = {
 }
 """Field -> the names of which a column may be a misspelling."""
 _MIN_SIMILARITY = 0.8
-_LISTED = 8
+_MAX_LISTED = 8
 
 _WRONG = re.compile("(incorrect|wrong|false).*answers?")
 
@@ -140,13 +140,13 @@ class Columns:
         overrides = self.overrides.items()
         columns = {key: column if column in keys else by_name.get(_plain(column)) for key, column in overrides}
         names = {key: name for key, name in columns.items() if name is not None}
-        is_said = not by_name.keys().isdisjoint(map(_plain, (*_GOLDS, *_CONTEXTS)))
-        stated = {by_name[name] for name in ("answer",) if name in by_name and is_said} - {*names.values()}
+        has_reply = not by_name.keys().isdisjoint(map(_plain, (*_GOLDS, *_CONTEXTS)))
+        reply_names = {by_name[name] for name in ("answer",) if name in by_name and has_reply} - {*names.values()}
         has_gold = any(_plain(name) in by_name for name in COLUMNS["answers"])
         for key, known in COLUMNS.items():
             if key not in self.overrides and not (key == "aliases" and "answers" in self.overrides):
                 usable = [by_name[_plain(n)] for n in known if _plain(n) in by_name and (n != "input" or has_gold)]
-                taken = {*stated, *names.values()}
+                taken = {*reply_names, *names.values()}
                 if name := next((name for name in usable if name not in taken), None):
                     names[key] = name
         if "question" not in names:
@@ -166,8 +166,8 @@ class Columns:
             golds=tuple(golds),
             wrong=wrong,
             options=options,
-            reply_columns=tuple(name for name in rest if name in stated),
-            unused=tuple(name for name in rest if name not in stated and name not in wrong),
+            reply_columns=tuple(name for name in rest if name in reply_names),
+            unused=tuple(name for name in rest if name not in reply_names and name not in wrong),
         )
 
     def _without_question(self, keys: Sequence[str]) -> str:
@@ -176,7 +176,7 @@ class Columns:
         hint = "; did you mean 'question'?" if any(_probable_name(name, ["question"], 0.6) for name in keys) else ""
         example = f"; say which column is which, for example {naming(keys)}; a published file needs --dataset NAME"
         how = example if keys else ""
-        listed = ", ".join(short(name) for name in keys[:_LISTED]) or "nothing"
+        listed = ", ".join(short(name) for name in keys[:_MAX_LISTED]) or "nothing"
         return f"expected a field 'question', 'query' or 'prompt', found {listed}{hint}{how}"
 
     def line(self, questions: Sequence[Question], repeated: int) -> str:
@@ -243,7 +243,8 @@ def _option_columns(row: Row, keys: Sequence[str]) -> tuple[str, ...]:
 
 def _list_text(names: Iterable[str]) -> str:
     every = [f"`{' '.join(str(name).split())[:40]}`" for name in dict.fromkeys(names)]
-    return ", ".join(every[:_LISTED]) + (f" and {len(every) - _LISTED} more" if len(every) > _LISTED else "")
+    more = len(every) - _MAX_LISTED
+    return ", ".join(every[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 _log = logging.getLogger(__name__)

@@ -373,7 +373,7 @@ async def hold_debate(scene: Scene) -> Transcript:
     """
     protocol, first_round = scene.protocol, scene.first_round
     assert isinstance(protocol, Protocol), "only a simulated debate has no function"
-    check_needs(protocol, [scene.question], first_round=bool(first_round), scored=scene.score_answers is not None)
+    check_needs(protocol, [scene.question], has_first_round=bool(first_round), scored=scene.score_answers is not None)
     check_task(protocol, scene.task)
     if protocol.needs_search and scene.retrieve is None:
         raise UserError("allow_search needs sources that can be searched, not only a pool")
@@ -407,9 +407,9 @@ async def hold_debate(scene: Scene) -> Transcript:
     return transcript
 
 
-def check_needs(protocol: Protocol, questions: Sequence[Question], *, first_round: bool, scored: bool) -> None:
+def check_needs(protocol: Protocol, questions: Sequence[Question], *, has_first_round: bool, scored: bool) -> None:
     """UserError if the protocol needs first-round stances, golds or an answer scorer that are missing."""
-    if protocol.first_round_given and not first_round:
+    if protocol.first_round_given and not has_first_round:
         raise UserError("the protocol needs first-round stances; pass their file with madke run --first-round FILE")
     order = protocol.trace.needs_golds
     if order is not None and (unknown := [question.id for question in questions if not question.answers]):

@@ -92,16 +92,16 @@ async def liang(
             iteration.
     """
     debate.show(level=level)
-    judged = extracted = None
+    verdict_answer = extract_answer = None
     async for _ in debate.rounds(rounds):
         await debate.turns(reads, order=order, talk=talk)
         verdict = await debate.judge(history=True, decides=True)
         if extract == "each_round":
-            extracted = await debate.extract(each_round=True)
+            extract_answer = await debate.extract(each_round=True)
         if verdict.consensus:
-            judged = debate.decided(verdict) if extract == "unsettled" else None
+            verdict_answer = debate.decided(verdict) if extract == "unsettled" else None
             break
-    return judged or extracted or await debate.extract()
+    return verdict_answer or extract_answer or await debate.extract()
 
 
 async def lemmas(

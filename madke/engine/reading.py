@@ -80,11 +80,11 @@ def view(
     elif peers in ("last_round", "answers"):
         shown = {name: (number, turn) for name, (number, turn) in newest.items() if number == len(rounds)}
     read_turns = [shown[name] for name in order if name in shown and name not in hidden]
-    peer_of = {turn.agent: _spoken_of(reads, turn, number) for number, turn in read_turns}
+    peer_of = {turn.agent: _spoken_as_read(reads, turn, number) for number, turn in read_turns}
     groups = answer_groups([turn for _, turn in read_turns], same) if reads.grouped else ()
     notes = [each for entry in rounds[-1:] for each in entry.remarks if not each.error]
     remarks = [Spoken(agent=each.role, text=each.text, round=rounds[-1].n) for each in notes]
-    history = [_spoken_of(reads, turn, number, own=turn.agent == agent) for number, turn in past]
+    history = [_spoken_as_read(reads, turn, number, own=turn.agent == agent) for number, turn in past]
     return View(
         peers=(*peer_of.values(), *(remarks if peers != "history" else ())),
         own=mine.stance.text if mine and reads.own != "none" else None,
@@ -138,7 +138,7 @@ def _all_turns(rounds: Sequence[Round], spoken: Iterable[Turn]) -> list[tuple[in
     return [(number, turn) for number, turn in turns if turn.stance.status != "failed"]
 
 
-def _spoken_of(reads: Reads, turn: Turn, number: int, *, own: bool = False) -> Spoken:
+def _spoken_as_read(reads: Reads, turn: Turn, number: int, *, own: bool = False) -> Spoken:
     shown = replace(_spoken(turn, number), own=own)
     if reads.peers == "answers" and not own:
         shown = replace(shown, text="")

@@ -31,7 +31,7 @@ from madke.core.transcript import Called, PoolEntry, StageUsage, Transcript, Tru
 from madke.engine.parse.answer import Marker
 from madke.engine.parse.decisions import BoundReply, read_bound
 from madke.engine.parse.grammar import Parsed
-from madke.engine.parse.reply import NO_CONTEXT, TRUNCATED, ParseContext, check_visible, without_reasoning
+from madke.engine.parse.reply import NO_CONTEXT, TRUNCATED, ParseContext, with_empty_outcome, without_reasoning
 from madke.engine.reading import as_message, groups_without, quoted
 from madke.engine.settings import Debater, Settings
 from madke.tasks.base import BaseTask
@@ -109,7 +109,7 @@ class Scene:
     turn_usage: dict[str, StageUsage] = field(default_factory=dict, init=False)
     prepared: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
     unprepared: dict[str, str] = field(default_factory=dict, init=False)
-    searched: dict[int, PoolEntry] = field(default_factory=dict, init=False)
+    search_entries: dict[int, PoolEntry] = field(default_factory=dict, init=False)
     """Pool number -> entry, for passages that debaters' searches added."""
     debaters: tuple[Debater, ...] = field(init=False)
     """Who debates: the cast, with ``select: one_each`` as many as there are passages, but at least one."""
@@ -207,7 +207,7 @@ class Scene:
             completion = await self.cast[agent].complete(request)
             if completion.text.strip() and self.marker != "text":
                 # A custom model may return only reasoning. With marker "text" the reply is taken as it is.
-                completion = check_visible(completion, request.max_tokens)
+                completion = with_empty_outcome(completion, request.max_tokens)
             self.tell(CallFinished, purpose=purpose, completion=completion)
             retries += max(0, completion.attempts - 1)
             if completion.outcome != "too_long" or self.protocol.overflow == "fail":
@@ -282,7 +282,7 @@ class Scene:
             n = next((numbers[key] for key in keys if key in numbers), len(pool))
             if n == len(pool):
                 pool.append(passage)
-                self.searched[n] = _entry(n, passage, asked_by=agent, query=query, round=round_n)
+                self.search_entries[n] = _entry(n, passage, asked_by=agent, query=query, round=round_n)
                 numbers |= dict.fromkeys(keys, n)
             ids.append(n)
         self.pool = replace(self.pool, passages=tuple(pool))
@@ -290,7 +290,7 @@ class Scene:
 
     def pool_entries(self) -> tuple[PoolEntry, ...]:
         """Where every passage of the pool came from."""
-        return tuple(self.searched.get(n) or _entry(n, p) for n, p in enumerate(self.pool.passages))
+        return tuple(self.search_entries.get(n) or _entry(n, p) for n, p in enumerate(self.pool.passages))
 
     def _messages(
         self,
@@ -418,9 +418,9 @@ def _keys(passage: Passage) -> list[str]:
     return [f"key {passage.source} {passage.key}", *sorted(passage.dedup_keys)]
 
 
-def _entry(n: int, passage: Passage, **query: Any) -> PoolEntry:
+def _entry(n: int, passage: Passage, **origin: Any) -> PoolEntry:
     where: dict[str, Any] = {"source": passage.source, "key": passage.key, "title": passage.title}
-    return PoolEntry(n=n, **where, **query)
+    return PoolEntry(n=n, **where, **origin)
 
 
 def usage_with_call(total: StageUsage, completion: Completion, retries: int) -> StageUsage:

@@ -39,7 +39,7 @@ def read_prompt(path: Path) -> str:
         raise UserError("is not UTF-8 text", file=path) from None
 
 
-class Names(NamedTuple):
+class TemplateNames(NamedTuple):
     """The names in a template, and in all that it includes or extends."""
 
     used: frozenset[str]
@@ -83,8 +83,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
         }
         self.checked: set[tuple[str, str | None, frozenset[str]]] = set()
         """Stage, prompt and prepare stages of the templates that passed the checks."""
-        self._own: dict[str, Names] = {}
-        self._all: dict[str, Names] = {}
+        self._own: dict[str, TemplateNames] = {}
+        self._all: dict[str, TemplateNames] = {}
         self._safe: dict[tuple[type, str], bool] = {}
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
@@ -105,20 +105,20 @@ class Sandbox(ImmutableSandboxedEnvironment):
         assert self.loader is not None
         return self.loader.get_source(self, template)[0]
 
-    def names(self, template: str) -> Names:
+    def names(self, template: str) -> TemplateNames:
         """The names in a template and in all that it includes or extends."""
         if template not in self._all:
-            left, by_template = [template], dict[str, Names]()
+            left, by_template = [template], dict[str, TemplateNames]()
             while left:
                 if (name := left.pop()) not in self._own:
                     self._own[name] = self._names_in(name)
                 by_template[name] = self._own[name]
                 left += by_template[name].files - by_template.keys()
             used, optional, _ = (frozenset[str]().union(*each) for each in zip(*by_template.values(), strict=True))
-            self._all[template] = Names(used, optional, frozenset(by_template))
+            self._all[template] = TemplateNames(used, optional, frozenset(by_template))
         return self._all[template]
 
-    def _names_in(self, name: str) -> Names:
+    def _names_in(self, name: str) -> TemplateNames:
         try:
             tree = self.parse(self.text(name), name)
             used = frozenset(meta.find_undeclared_variables(tree))
@@ -129,11 +129,11 @@ class Sandbox(ImmutableSandboxedEnvironment):
         optional = {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
         defaulted = (each.node for each in tree.find_all(nodes.Filter) if each.name == "default")
         optional |= {node.name for node in defaulted if isinstance(node, nodes.Name)}
-        return Names(used, frozenset(optional), frozenset(filter(None, meta.find_referenced_templates(tree))))
+        return TemplateNames(used, frozenset(optional), frozenset(filter(None, meta.find_referenced_templates(tree))))
 
 
 @lru_cache(maxsize=64)
-def sandbox(
+def sandbox_of(
     folders: tuple[Path, ...], texts: tuple[tuple[str, str], ...], marker: Marker, files: tuple[tuple[str, str], ...]
 ) -> Sandbox:
     """The sandbox of these folders and texts, kept for the next prompt; ``files`` are their fingerprints."""

@@ -27,7 +27,7 @@ from madke.engine.protocol import Protocol, ProtocolFunction, function_of, name_
 from madke.engine.reading import Group
 from madke.engine.scene import PREPARE_VALUES, REMARK_VALUES, STAGE_VALUES
 from madke.engine.settings import Knowledge, Settings
-from madke.engine.templates import Sandbox, read_prompt, sandbox, template_fault
+from madke.engine.templates import Sandbox, read_prompt, sandbox_of, template_fault
 from madke.engine.wording import TaskPrompt, Wording, task_prompt, wording_file, wording_of
 from madke.tasks.base import BaseTask, with_letters
 
@@ -71,7 +71,7 @@ class Variant:
         """Renders the templates; variants with the same files and marker share one."""
         words = tuple(self.words.templates.items()) if self.words else ()
         folders = (self.folder, self.base, asset("prompts", "_shared"))
-        return sandbox(folders, words, self.protocol.marker, tuple(self.files.items()))
+        return sandbox_of(folders, words, self.protocol.marker, tuple(self.files.items()))
 
     def render(
         self,

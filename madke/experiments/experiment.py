@@ -47,9 +47,9 @@ FILE, FORMAT = "experiment.json", 2
 
 CALLS = "calls.sqlite"
 
-_POOLS, _ASKED = "pools.jsonl", "asked.jsonl"
+_POOLS, _PART_FILE = "pools.jsonl", "asked.jsonl"
 
-_EARLY_FILES = {"arms", "lock", _POOLS, _ASKED, asking_folder(_ASKED), MORE}
+_EARLY_FILES = {"arms", "lock", _POOLS, _PART_FILE, asking_folder(_PART_FILE), MORE}
 _EARLY_FILES |= {CALLS, f"{CALLS}-wal", f"{CALLS}-shm"}
 """Files that an experiment may leave if it is stopped before its pools are frozen."""
 
@@ -168,7 +168,7 @@ class Experiment:
             write_record(self.path / FILE, record)
 
     def _add_pools(self, specs: Mapping[str, str | None]) -> None:
-        spec, retrieved = self.experiment_spec, self.path / _ASKED
+        spec, part_file = self.experiment_spec, self.path / _PART_FILE
         with missing_pools(self.pools, spec.questions) as (questions, more):
             if not questions:
                 return
@@ -176,11 +176,11 @@ class Experiment:
             if missing := {name: each for name, each in specs.items() if name not in spec.pool_sources}:
                 k = max(depth(run.protocol.knowledge) for _, run in spec.specs if run.protocol.knowledge)
                 sources, progress = self._open_sources(missing), pool_progress(self.tell)
-                counts = retrieve_pools(questions, sources, k, retrieved, progress=progress)
+                counts = retrieve_pools(questions, sources, k, part_file, progress=progress)
                 self.tell(PoolsReady(found=counts))
-                files.append(retrieved)
+                files.append(part_file)
             write_pools(more, merged_pools(files, questions, sources=specs))
-        retrieved.unlink(missing_ok=True)
+        part_file.unlink(missing_ok=True)
 
     def _open_sources(self, specs: Mapping[str, str | None]) -> list[Source]:
         if self.options.replay:
@@ -429,7 +429,7 @@ def ablate(
         pools: A pool file, or several; other sources are queried.
         options: Concurrency, limits for all arms together, prices, endpoint, replay.
         listen: Called with every event of debates, sources, pools and runs (:mod:`madke.core.events`).
-        fields: Those of :class:`madke.RunRequest` for all arms, such as ``limit``, ``repeats`` and ``seed``; the
+        fields: Fields of :class:`madke.RunRequest` for all arms, such as ``limit``, ``repeats`` and ``seed``; the
             signature that ``help(madke.ablate)`` shows has all of them.
 
     Raises:

@@ -164,7 +164,7 @@ class ExperimentSpec:
             raise UserError("--answer-scorer: no arm asks an answer scorer; those of rerank and maps do")
         debaters = {arm.name: len(spec.protocol.cast) for arm, spec in self.specs}
         for arm, spec in self.specs:
-            spec.check(first_round=arm.first_round is not None)
+            spec.check(has_first_round=arm.first_round is not None)
             if (match := arm.match_cost) and (count := debaters[match.unit]) != 1:
                 with self._at(arm):
                     raise UserError(f"match_cost: the unit {match.unit!r} has {count} debaters; expected one")
@@ -186,11 +186,11 @@ class ExperimentSpec:
         try:
             for arm, spec in self.specs:
                 for name in {*spec.record.models.values()} - spec.own_models.keys():
-                    calls = arm.name in asking and not model_kind(name).is_loaded
-                    if (name, calls) not in opened:
+                    live = arm.name in asking and not model_kind(name).is_loaded
+                    if (name, live) not in opened:
                         at = options.base_url if has_endpoint(name) else None
                         with self._at(arm):
-                            opened[name, calls] = open_model(name, base_url=at, replay=not calls, models=entries)
+                            opened[name, live] = open_model(name, base_url=at, replay=not live, models=entries)
             refuse_two_addresses(opened.values())
         finally:
             for model in opened.values():
@@ -227,35 +227,35 @@ def read_experiment_spec(
     """
     request = request or RunRequest()
     data = [data] if isinstance(data, str | Path) else data
-    chosen = recipe if isinstance(recipe, Recipe) else read_recipe(str(recipe))
+    own_recipe = recipe if isinstance(recipe, Recipe) else read_recipe(str(recipe))
     own = None if model is None or isinstance(model, str) else as_chat_model(model)
     if model is not None:
-        chosen = chosen.model_copy(update={"model": own.name if own else model})
-    limit, sample_seed = chosen.limit if request.limit is None else request.limit, request.sample_seed
+        own_recipe = own_recipe.model_copy(update={"model": own.name if own else model})
+    limit, sample_seed = own_recipe.limit if request.limit is None else request.limit, request.sample_seed
     if sample_seed is None and limit is not None:
-        sample_seed = chosen.sample_seed
-    repeats = request.repeats or chosen.repeats
+        sample_seed = own_recipe.sample_seed
+    repeats = request.repeats or own_recipe.repeats
     request = replace(request, limit=limit, sample_seed=sample_seed, repeats=repeats)
     if models and model is not None:
         raise UserError("--models is given with --model; leave out one")
     own_specs = parse_sources(sources, ()) if isinstance(sources, str) else dict.fromkeys(sources)
     if sources == "none" or (isinstance(sources, str) and not own_specs):
         raise UserError("--sources none: the arms of a recipe differ in their sources; name at least one")
-    if not isinstance(sources, str) and own_specs.keys() <= set(sources_of(chosen)):
+    if not isinstance(sources, str) and own_specs.keys() <= set(sources_of(own_recipe)):
         own_specs = {}
-    if own_specs and own_specs.keys() != {*sources_of(chosen)}.difference(chosen.fixed_sources):
-        chosen = with_sources(chosen, list(own_specs))
+    if own_specs and own_specs.keys() != {*sources_of(own_recipe)}.difference(own_recipe.fixed_sources):
+        own_recipe = with_sources(own_recipe, list(own_specs))
     if models:
-        chosen = with_models(chosen, models)
+        own_recipe = with_models(own_recipe, models)
     if request.wording is not None:
-        refuse_unused(request.wording, [arm.protocol or "madke" for arm in chosen.all_arms()])
+        refuse_unused(request.wording, [arm.protocol or "madke" for arm in own_recipe.all_arms()])
     named = [str(item).rpartition("=") for item in data if not isinstance(item, Question | Mapping)]
     return ExperimentSpec(
-        recipe=chosen,
+        recipe=own_recipe,
         file=None if isinstance(recipe, Recipe) else recipe_file(str(recipe)),
         data=", ".join(writable(Path(path).name) for _, _, path in named),
         datasets=tuple(name for name, equals, _ in named if equals),
-        questions=_questions(chosen, data, request),
+        questions=_questions(own_recipe, data, request),
         request=request,
         pools=[Path(file) for file in ([pools] if isinstance(pools, str | Path) else pools)],
         own_model=own,

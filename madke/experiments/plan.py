@@ -151,7 +151,7 @@ class Planner:
                 first_stances[question.id] = {0: debate.past[0].turns}
             known = [min(self._known.get((agree, call.key), 0), repeats) for call in calls]
             self._known |= {(agree, call.key): max(repeats, self._known.get((agree, call.key), 0)) for call in calls}
-            paid = [(call, scale * (1 - share / repeats)) for call, share in zip(calls, known, strict=True)]
+            paid = [(call, scale * (1 - before / repeats)) for call, before in zip(calls, known, strict=True)]
             load = Load(
                 calls=scale * len(calls),
                 all_tokens=scale * sum(call.usage.prompt_tokens + call.usage.completion_tokens for call in calls),

@@ -328,10 +328,10 @@ def _relabel(arm: Arm, label: str, model: str) -> Arm:
 
 def _with_arms(recipe: Recipe, changed: Mapping[str, object], option: str) -> Recipe:
     """The recipe with other arms; it keeps the kinds of all its figures, of which some may go."""
-    kinds = {name: dict.fromkeys(entries) for name, entries in recipe.published_with.figures.items()}
+    kinds = {name: dict.fromkeys(metrics) for name, metrics in recipe.published_with.figures.items()}
     for _, _, dataset, metric, _ in recipe.figures():
         kinds.setdefault(dataset, {})[metric] = None
-    figures = {name: tuple(entries) for name, entries in kinds.items()}
+    figures = {name: tuple(metrics) for name, metrics in kinds.items()}
     published = recipe.published_with.model_copy(update={"figures": figures})
     kept = {name: getattr(recipe, name) for name in Recipe.model_fields}
     try:

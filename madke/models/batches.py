@@ -40,7 +40,7 @@ API = "api"
 STATE = "batches.jsonl"
 MAX_BATCH_CALLS = 2000
 """Calls of one batch: replies of that many calls fit into one file that the client reads. A program gets all."""
-MAX_WAITING = 50_000
+MAX_BATCH_CONCURRENCY = 50_000
 """Debates, and calls that wait, at a time; with more questions, later ones start as debates end."""
 QUIET_SECONDS = 2.0
 """Time without a further call after which all debates are taken to wait."""

@@ -105,7 +105,7 @@ _CARDS: dict[str, tuple[str | None, str | None, Pooling | None, bool | None]] = 
 
 
 def encoding_of(
-    name: str, model: str, *, own: Encoding, stored: Encoding, has_layers: bool, use_card: bool
+    name: str, model: str, *, user: Encoding, stored: Encoding, has_layers: bool, use_card: bool
 ) -> Encoding:
     """The encoding of a model: what the user asked for, else what is stored with the model, else its card.
 
@@ -115,11 +115,11 @@ def encoding_of(
     """
     base = re.split(r"[/\\]", model.casefold().rstrip("/"))[-1]
     cards = (card for pattern, card in _CARDS.items() if re.search(rf"(?<![a-z0-9])(?:{pattern})", base))
-    own_card = next(cards, None) if use_card else None
-    card = Encoding(*own_card) if own_card else AS_STORED
+    card_fields = next(cards, None) if use_card else None
+    card = Encoding(*card_fields) if card_fields else AS_STORED
     prompts = stored if stored.query_prefix or stored.passage_prefix else card
-    unknown = use_card and not own_card and prompts is not stored
-    if unknown and own.query_prefix is None and own.passage_prefix is None:
+    unknown = use_card and not card_fields and prompts is not stored
+    if unknown and user.query_prefix is None and user.passage_prefix is None:
         _log.warning(
             "encoder %s: neither the model nor madke states prefixes for queries and passages, so none are used; if "
             "the model's card has some, set --query-prefix and --passage-prefix",
@@ -127,10 +127,10 @@ def encoding_of(
         )
     layers = AS_STORED if has_layers else card
     return Encoding(
-        query_prefix=prompts.query_prefix if own.query_prefix is None else own.query_prefix,
-        passage_prefix=prompts.passage_prefix if own.passage_prefix is None else own.passage_prefix,
-        pooling=own.pooling or layers.pooling,
-        normalize=layers.normalize if own.normalize is None else own.normalize,
+        query_prefix=prompts.query_prefix if user.query_prefix is None else user.query_prefix,
+        passage_prefix=prompts.passage_prefix if user.passage_prefix is None else user.passage_prefix,
+        pooling=user.pooling or layers.pooling,
+        normalize=layers.normalize if user.normalize is None else user.normalize,
     )
 
 
@@ -154,7 +154,7 @@ class Encoder(Protocol):
         """Vectors of titled passages, shape ``(len(texts), dimension)``; the same call gives the same bytes."""
 
 
-MIN_ESTIMATED = 1_000
+MIN_ESTIMATED_PASSAGES = 1_000
 """Passages from which a build says how long encoding takes."""
 _SAMPLE_PASSAGES = 16
 
@@ -175,15 +175,15 @@ def load_encoder(
 ) -> Encoder:
     """The encoder of that name, a local one once per process and settings; UserError if it cannot be loaded.
 
-    ``encoding`` and ``use_card`` are ``asked`` and ``use_card`` of :func:`encoding_of`.
+    ``encoding`` is ``user`` of :func:`encoding_of`.
     """
-    opened = _endpoint(name)
-    if opened is None:
+    served = _endpoint(name)
+    if served is None:
         return _load(_with_absolute_folders(name), dtype, encoding, use_card)
     if encoding.pooling is not None or dtype != "float32":
         raise UserError(f"encoder {name!r}: its server decides pooling and dtype; leave out --pooling and --dtype")
-    endpoint, model = opened
-    encoding = encoding_of(name, model, own=encoding, stored=AS_STORED, has_layers=True, use_card=use_card)
+    endpoint, model = served
+    encoding = encoding_of(name, model, user=encoding, stored=AS_STORED, has_layers=True, use_card=use_card)
     return _EndpointEncoder(name=name, encoding=encoding, endpoint=endpoint, model=model)
 
 
@@ -300,11 +300,11 @@ class _PickledByName:
 
     name: str
     dtype: Dtype
-    _own: Encoding = AS_STORED
+    _user: Encoding = AS_STORED
     _use_card: bool = True
 
     def __reduce__(self) -> tuple[Callable[[str], Encoder], tuple[str]]:
-        load = partial(load_encoder, dtype=self.dtype, encoding=self._own, use_card=self._use_card)
+        load = partial(load_encoder, dtype=self.dtype, encoding=self._user, use_card=self._use_card)
         return load, (self.name,)
 
 
@@ -344,14 +344,14 @@ class _PackagedEncoder(_PickledByName):
 class _SentenceEncoder(_PickledByName):
     """A sentence-transformers model, or a transformer with the pooling of its card."""
 
-    def __init__(self, name: str, model: str, dtype: Dtype, own: Encoding, use_card: bool) -> None:
+    def __init__(self, name: str, model: str, dtype: Dtype, user: Encoding, use_card: bool) -> None:
         import torch
         from sentence_transformers import SentenceTransformer
         from sentence_transformers.util import is_sentence_transformer_model
 
         self.name = name
         self.dtype = dtype
-        self._own, self._use_card = own, use_card
+        self._user, self._use_card = user, use_card
         self._model = SentenceTransformer(model, model_kwargs={"dtype": getattr(torch, dtype)})
         dimension = self._model.get_embedding_dimension()
         if dimension is None:
@@ -368,7 +368,7 @@ class _SentenceEncoder(_PickledByName):
         )
         cache = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
         has_layers = is_sentence_transformer_model(model, cache_folder=cache, local_files_only=True)
-        self.encoding = encoding_of(name, name, own=own, stored=stored, has_layers=has_layers, use_card=use_card)
+        self.encoding = encoding_of(name, name, user=user, stored=stored, has_layers=has_layers, use_card=use_card)
         self._set_layers()
         normalize = declared == "cosine" if self.encoding.normalize is None else self.encoding.normalize
         self.similarity: Similarity = "cosine" if normalize else "inner_product"

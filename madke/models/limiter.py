@@ -25,7 +25,7 @@ _MIN_WAIT = 1e-6
 _OTHER_FILES = 256
 """Upper bound on open files other than connections: indexes, the call store, libraries."""
 TIMEOUT = 300.0
-_FIRST_CALLS = 2
+_FIRST_SIGN_FACTOR = 2
 _WHOLE = 12
 
 
@@ -288,7 +288,7 @@ class SilenceLimit:
         """Limit the call in the block; TimeoutError at the limit. The block reports each sign of life."""
         loop, call = asyncio.get_running_loop(), object()
         began = self._last_sign[call] = loop.time()
-        silence = _FIRST_CALLS * self.seconds
+        silence = _FIRST_SIGN_FACTOR * self.seconds
         timer: asyncio.TimerHandle
 
         def alive() -> None:

@@ -18,7 +18,7 @@ from urllib.parse import urljoin
 from madke.core.addresses import bare_url, retry_after
 from madke.core.chat import ChatRequest, Completion, Message, Outcome, Usage, decode_reply, writable
 from madke.core.errors import CallError
-from madke.engine.parse.reply import TRUNCATED, check_visible, without_reasoning
+from madke.engine.parse.reply import TRUNCATED, with_empty_outcome, without_reasoning
 from madke.models.prices import BATCH, estimated_usage
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def read_completion(body: bytes, request: ChatRequest, *, seconds: float, attemp
         attempts=attempts,
         tier=BATCH if text_of(response, "service_tier") == BATCH else "",
     )
-    return check_visible(completion, request.max_tokens)
+    return with_empty_outcome(completion, request.max_tokens)
 
 
 def ignores_schema(completion: Completion) -> bool:

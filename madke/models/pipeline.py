@@ -9,7 +9,7 @@ from typing import Protocol
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, retry_seed, takes_schemas
 from madke.core.errors import CallError
-from madke.engine.parse.reply import TRUNCATED, check_visible
+from madke.engine.parse.reply import TRUNCATED, with_empty_outcome
 from madke.models.limiter import Limits
 from madke.models.prices import billed_as
 from madke.models.store import CallStore, call_key
@@ -162,7 +162,7 @@ class CallPipeline:
         while True:
             wait: float | None = None
             try:
-                reply = check_visible(await self._attempt(model, current), request.max_tokens)
+                reply = with_empty_outcome(await self._attempt(model, current), request.max_tokens)
             except CallError as failure:
                 attempts += 1
                 timeouts += failure.timed_out

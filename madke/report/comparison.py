@@ -28,7 +28,7 @@ from madke.scoring.arms import ArmValues, QuestionKey, Results, open_results, re
 from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct
 from madke.scoring.logs import Log
 from madke.scoring.metrics import heading_of, is_share, question_of
-from madke.scoring.paired import PairedTest, compare, further_questions, holm, paired_tests, paired_tests_by_dataset
+from madke.scoring.paired import PairedTest, compare_two, further_questions, holm, paired_tests, paired_tests_by_dataset
 from madke.scoring.scored import external_values, incomplete
 from madke.scoring.scores import Scores, score_with_values
 from madke.scoring.statistics import estimate
@@ -144,7 +144,7 @@ def comparison_of(results: Sequence[Results], external: Mapping[str, ExternalSco
         scores[arm.name] = replace(own, incomplete=incomplete(arm, read[arm.name][1]))
         arms.append(restricted_to(values, shared))
     return Comparison(
-        questions=tuple(_compare_on(questions[key], [column[key] for column in columns.values()]) for key in shared),
+        questions=tuple(_question_row(questions[key], [column[key] for column in columns.values()]) for key in shared),
         unshared={name: len(column) - len(shared) for name, column in columns.items()},
         arms=tuple(arms),
         scores=scores,
@@ -152,7 +152,7 @@ def comparison_of(results: Sequence[Results], external: Mapping[str, ExternalSco
 
 
 def _column(arm: Results, questions: dict[QuestionKey, Transcript]) -> tuple[dict[QuestionKey, QuestionResult], int]:
-    """Question -> the result of an arm in its first repeat; the number of debates. Adds a debate of each question."""
+    """Question -> an arm's result in its first repeat; the number of debates. ``questions`` gets a debate of each."""
     column: dict[QuestionKey, QuestionResult] = {}
     done = 0
     for t in arm.transcripts():
@@ -166,7 +166,7 @@ def _column(arm: Results, questions: dict[QuestionKey, Transcript]) -> tuple[dic
     return column, done
 
 
-def _compare_on(transcript: Transcript, results: Sequence[QuestionResult]) -> ComparedQuestion:
+def _question_row(transcript: Transcript, results: Sequence[QuestionResult]) -> ComparedQuestion:
     first, *others = dict.fromkeys(each.answer for each in results)
     differs = len({(each.correct, each.status) for each in results}) > 1
     if others and not differs:
@@ -286,7 +286,7 @@ def compare_logs(logs: Sequence[Log]) -> list[PairedTest]:
             here, there = next(iter(right.right)), next(iter(left.right))
             why = f"shares no question with {left.path}: its first id is {here!r}, there it is {there!r}"
             raise UserError(why, file=right.path)
-        test = compare(*([log.right[id_] for id_ in shared] for log in (left, right)))
+        test = compare_two(*([log.right[id_] for id_ in shared] for log in (left, right)))
         left_out = len(left.right) + len(right.right) - 2 * len(shared)
         tests.append(replace(test, left=left.name, right=right.name, metric="correct", left_out=left_out))
     return [replace(test, p_holm=p) for test, p in zip(tests, holm([test.p for test in tests]), strict=True)]

@@ -55,7 +55,7 @@ class DebateLines:
     """The lines of a debate as it happens, from its events.
 
     Args:
-        asked: The question, whose lines come first.
+        question: The question, whose lines come first.
         prepared: Stages whose replies debaters prepare before their first turn.
         passages: Whether the texts of the pool are shown too.
     """

@@ -294,7 +294,7 @@ def gains(arms: Sequence[DrawnArm]) -> list[Gain]:
     Empty unless retrieval, further calls and talk are all there.
     """
     kinds = [(arm, arm.config, step_of(arm.config.protocol)) for arm in arms if arm.config]
-    steps: list[Gain] = []
+    every_gain: list[Gain] = []
 
     def shared(config: RunRecord, before: Step) -> tuple[object, ...]:
         sources = () if before == "one agent" else config.protocol.sources
@@ -304,8 +304,8 @@ def gains(arms: Sequence[DrawnArm]) -> list[Gain]:
         for (right, one, kind), (left, other, earlier) in product(kinds, repeat=2):
             compared = (kind, earlier) == (after, before) and shared(one, before) == shared(other, before)
             if compared and (test := paired_test(left.values, right.values, "correct")):
-                steps.append(Gain(after, left, right, test))
-    return steps if {"further calls", "talk"} <= {gain.step for gain in steps} else []
+                every_gain.append(Gain(after, left, right, test))
+    return every_gain if {"further calls", "talk"} <= {gain.step for gain in every_gain} else []
 
 
 def gain_by_step(arms: Sequence[DrawnArm]) -> Drawing | None:

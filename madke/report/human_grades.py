@@ -247,7 +247,7 @@ def keep_grades(results: Sequence[Results], sheets: Mapping[str, Path]) -> tuple
     rows = rows_of(results)
     people = {name: read_sheet(path, rows) for name, path in sheets.items()}
     scales = next(iter(rows.values())).scales
-    by_grader: dict[str, dict[str, list[float]]] = {
+    by_scale: dict[str, dict[str, list[float]]] = {
         scale: {code: [each[code][scale] for each in people.values() if scale in each.get(code, {})] for code in rows}
         for scale in scales
     }
@@ -256,14 +256,14 @@ def keep_grades(results: Sequence[Results], sheets: Mapping[str, Path]) -> tuple
         answers = answers_of(arm.transcripts())
         stored, left_out = {}, 0
         for t in arm.transcripts():
-            if t.status in ("ok", "abstained") and (grades := by_grader[scale][_code(t)]):
+            if t.status in ("ok", "abstained") and (grades := by_scale[scale][_code(t)]):
                 stored[t.id, t.repeat] = fmean(grades)
             elif (t.id, t.repeat) in answers:
                 left_out += 1
         missing = {"not graded by people": left_out} if left_out else {}
         keep_scores(arm.path, f"{HUMAN}{scale}", answers, command=who, scores=stored, missing=missing)
     in_sheets = {code for grades in people.values() for code in grades if rows[code].answer}
-    ungraded = sum(not all(by_grader[scale][code] for scale in scales) for code in in_sheets)
+    ungraded = sum(not all(by_scale[scale][code] for scale in scales) for code in in_sheets)
     return [*_agreement(rows, people, scales)], ungraded
 
 

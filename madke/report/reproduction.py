@@ -80,7 +80,7 @@ def figures(recipe: Recipe, folders: Sequence[Path] = ()) -> list[Figure]:
         reasons = tuple(_reasons(recipe, arm, values, figure)) if ours else ()
         return replace(figure, ours=ours, reasons=("other model", *reasons) if own and ours else reasons)
 
-    published: list[Figure] = []
+    rows: list[Figure] = []
     played: set[str] = set()
     for model, name, dataset, metric, value in recipe.figures():
         figure = Figure(model=model, arm=name, dataset=dataset, metric=metric, published=value)
@@ -91,7 +91,7 @@ def figures(recipe: Recipe, folders: Sequence[Path] = ()) -> list[Figure]:
             n = kinds.questions.get(dataset, recipe.limit) or (figure.ours.n if figure.ours else None)
             if n is not None and is_share(metric):  # the interval of a mean such as F1 is no wider
                 figure = replace(figure, published_interval=wilson(round(value * n), n))
-        published.append(figure)
+        rows.append(figure)
     needed = dict.fromkeys((arm, dataset, metric) for _, arm, dataset, metric, _ in recipe.figures())
     needed |= dict.fromkeys(
         (arm, dataset, each) for arm in arms for dataset, of in kinds.figures.items() for each in of
@@ -99,16 +99,16 @@ def figures(recipe: Recipe, folders: Sequence[Path] = ()) -> list[Figure]:
     for name, dataset, metric in needed:
         if name in arms and name not in played:
             figure = Figure(model=", ".join(models[name]) or "ours", arm=name, dataset=dataset, metric=metric)
-            published.append(with_ours(figure, own=True))
-    return published
+            rows.append(with_ours(figure, own=True))
+    return rows
 
 
 def _reasons(recipe: Recipe, arm: Results, values: ArmValues, figure: Figure) -> Iterator[str]:
     """Why a figure of an arm is not comparable with that of a paper."""
     published, config = recipe.published_with, arm.config
-    limit = published.questions.get(figure.dataset, recipe.limit if figure.dataset != ALL_DATASETS else None)
-    if limit is not None and len(values.questions) != limit:
-        yield f"n = {len(values.questions)}, not {limit}"
+    expected = published.questions.get(figure.dataset, recipe.limit if figure.dataset != ALL_DATASETS else None)
+    if expected is not None and len(values.questions) != expected:
+        yield f"n = {len(values.questions)}, not {expected}"
     if values.failed:
         yield f"{len(values.failed)} failed"
     if config is not None:
@@ -150,10 +150,10 @@ _MEANINGS: Mapping[CellVerdict, str] = {
 }
 
 
-def published_table(recipe: Recipe, figures: Sequence[Figure]) -> Table | None:
+def published_table(recipe: Recipe, entries: Sequence[Figure]) -> Table | None:
     """A row per figure: the published one, ours, the verdict and the reasons against it; None without figures."""
     rows: list[TableRow] = []
-    for each in figures:
+    for each in entries:
         row: TableRow = {
             "model": each.model,
             "arm": each.arm,
@@ -161,11 +161,11 @@ def published_table(recipe: Recipe, figures: Sequence[Figure]) -> Table | None:
             "metric": heading_of(each.metric),
             "published": figure_cell(each.published, each),
         }
-        if any(figure.ours for figure in figures):
+        if any(figure.ours for figure in entries):
             row |= {"ours": figure_cell(each.ours, each), "verdict": each.verdict}
             row["why"] = "; ".join(each.reasons) or NO_FIGURE
         rows.append(row)
-    verdicts = {each.verdict for each in figures}
+    verdicts = {each.verdict for each in entries}
     notes = [text for verdict, text in _MEANINGS.items() if verdict in verdicts]
     notes.insert(0, f"Published: {recipe.source}. Shares are in percent.")
     return table_of("Published figures and ours", rows, notes) if rows else None

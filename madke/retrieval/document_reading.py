@@ -335,12 +335,12 @@ def _read_docx(path: Path, name: str) -> tuple[_Parts, int, str]:
 
     _check_office_file(path)
     with path.open("rb") as file:
-        converted = mammoth.convert_to_html(
+        result = mammoth.convert_to_html(
             file,
             style_map="p[style-name='Title'] => h1:fresh",
             convert_image=mammoth.images.img_element(lambda image: {}),
         )
-    return _sections("html", _NOTE_LINK.sub("", converted.value)), 0, ""
+    return _sections("html", _NOTE_LINK.sub("", result.value)), 0, ""
 
 
 def _read_pptx(path: Path, name: str) -> tuple[_Parts, int, str]:

@@ -24,7 +24,7 @@ from madke._util.assets import cache_dir
 from madke._util.files import atomic_write, dir_lock, fingerprint, write_file
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.models.encoders import MIN_ESTIMATED, Encoder, load_encoder, time_estimate
+from madke.models.encoders import MIN_ESTIMATED_PASSAGES, Encoder, load_encoder, time_estimate
 from madke.retrieval.document_reading import DOCUMENT_TYPES, BoundedReader, Unreadable, is_document, missing_reader
 from madke.retrieval.indexes.index_folder import PASSAGES_MANIFEST, StoredPassage
 from madke.retrieval.ranking import MIN_DEPTH, WordIndex, best, fuse
@@ -178,7 +178,7 @@ def _vectors(folder: Path, documents: Sequence[_Document], encoder: Encoder, cac
     missing = [document for document in documents if not document.path(cache).with_suffix(suffix).exists()]
     if missing:
         titles, texts = zip(*(passage for document in missing for passage in document.passages), strict=True)
-        takes = f", {time_estimate(encoder, titles, texts, len(texts))}" if len(texts) > MIN_ESTIMATED else ""
+        takes = f", {time_estimate(encoder, titles, texts, len(texts))}" if len(texts) > MIN_ESTIMATED_PASSAGES else ""
         _log.warning("encoding %d passages of %s, once%s; an interruption loses little", len(texts), folder, takes)
     chunk: list[_Document] = []
     for document in missing:

@@ -182,12 +182,12 @@ def parse_spec(text: str) -> SourceSpec | str:
         return _serper()
     if "+" in text and not at_home(Path(text)).exists():
         parts = [_PART.fullmatch(part.strip()) for part in text.split("+")]
-        options = [part.groups() for part in parts if part]
-        if len(options) < len(parts):
+        weighted_names = [part.groups() for part in parts if part]
+        if len(weighted_names) < len(parts):
             raise UserError(f"source {text!r}: expected names or folders around each +")
-        content: dict[str, Any] = {"hybrid": [part for _, part in options]}
-        if any(weight for weight, _ in options):
-            content["weights"] = [float(weight or 1) for weight, _ in options]
+        content: dict[str, Any] = {"hybrid": [part for _, part in weighted_names]}
+        if any(weight for weight, _ in weighted_names):
+            content["weights"] = [float(weight or 1) for weight, _ in weighted_names]
         return validate(content, HybridSpec, file=f"source {text!r}")
     return ResultsSpec(results=Path(text)) if text.endswith(".jsonl") and not _is_code(text) else text
 
@@ -217,11 +217,11 @@ def spec_from_yaml(content: Any, *, file: Path | str) -> SourceSpec:
     keys = content if isinstance(content, dict) else {}
     kind = next((kind for kind in _KINDS if kind in keys), None)
     if kind is None:
-        content_text = ", ".join(map(repr, keys)) or repr(content)
+        keys_text = ", ".join(map(repr, keys)) or repr(content)
         preset = next(
             (f"; a preset is written {{http: {{preset: {key}}}}}" for key in keys if key in search_presets()), ""
         )
-        raise UserError(f"expected {_ONE_OF}, found {content_text}{preset}", file=file)
+        raise UserError(f"expected {_ONE_OF}, found {keys_text}{preset}", file=file)
     return validate(content, _KINDS[kind], file=file)
 
 

@@ -170,7 +170,7 @@ class RunRequest:
         None, "Prompts built as in the paper, or your file.", PROTOCOL, metavar="paper|FILE", by=_ALL
     )
     """``paper``: prompts that are built like the printed ones, in madke's words (``docs/printed_prompts.md``). Or a
-    file of your own, such as the printed prompts (:class:`madke.engine.variant.Wording`). Arms and offers of other
+    file of your own, such as the printed prompts (:class:`madke.engine.wording.Wording`). Arms and offers of other
     protocols keep their words."""
     pools: str | Path | None = run_field(
         None, "Pool file. Default: retrieve, and write OUT/pools.jsonl.", KNOWLEDGE, metavar="FILE", by="run"

@@ -19,7 +19,7 @@ from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.engine.protocol import hold_debate
 from madke.engine.settings import Knowledge
-from madke.models.batches import MAX_WAITING, in_batches
+from madke.models.batches import MAX_BATCH_CONCURRENCY, in_batches
 from madke.models.limiter import Limits, allow_connections
 from madke.models.pipeline import CallPipeline
 from madke.models.services import AnswerScorer, answer_scoring
@@ -105,7 +105,7 @@ async def execute(
         if options.batch is not None and not no_calls:
             # All questions start at once, so that a wave is one batch.
             clients = in_batches(models, options.batch, path, budget.allow_batch)
-            options = replace(options, concurrency=MAX_WAITING)
+            options = replace(options, concurrency=MAX_BATCH_CONCURRENCY)
         store, limits = opened.enter_context(CallStore(calls)), Limits(options.concurrency)
         meter = Meter(
             total=len(spec.questions) * repeats,
@@ -356,7 +356,7 @@ async def until_stopped(
     """Run the batch until it ends, a signal arrives or the time is up. A second signal does not wait for calls.
 
     ``drain`` prevents further calls and waits for those in flight (:func:`drain_calls`). With ``signals``, SIGINT,
-    SIGTERM and SIGHUP stop the batch and raise Interrupted. Returns False if the limit of ``seconds`` ended it.
+    SIGTERM and SIGHUP stop the batch and raise Interrupted. Returns whether it ended before ``seconds``.
     """
     loop = asyncio.get_running_loop()
     work = loop.create_task(batch)

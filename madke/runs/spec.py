@@ -116,10 +116,10 @@ class RunSpec:
         for model in {*models.values()} - {*self.own_models.values()}:
             await close(model)
 
-    def check(self, *, first_round: bool) -> None:
+    def check(self, *, has_first_round: bool) -> None:
         """UserError if the protocol cannot debate the questions, or needs first rounds and has none."""
         scored = self.record.answer_scorer is not None
-        check_needs(self.protocol, self.questions, first_round=first_round, scored=scored)
+        check_needs(self.protocol, self.questions, has_first_round=has_first_round, scored=scored)
         for name in {question.task for question in self.questions}:
             check_task(self.protocol, get_task(name))
 
@@ -140,7 +140,7 @@ def resolve(request: RunRequest) -> RunSpec:
             dataset=None if request.dataset is None else READERS.name_of(request.dataset),
             first_round_given=first_round is not None,
         )
-        spec.check(first_round=first_round is not None)
+        spec.check(has_first_round=first_round is not None)
         if request.answer_scorer is not None and spec.record.answer_scorer is None:
             raise UserError("--answer-scorer: this protocol asks no answer scorer; rerank and maps do")
         if first_round is not None and (path := Path(first_round)).is_dir():

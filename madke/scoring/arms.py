@@ -116,8 +116,8 @@ class ArmValues:
 
     def mean(self, name: str) -> Estimate | None:
         """The mean of a value over questions (repeats are averaged first); None if no question has it."""
-        repeats_of = [list(repeats.values()) for repeats in self.values.get(name, {}).values()]
-        return over_repeats(repeats_of, shares=may_be_rate(name))
+        by_question = [list(repeats.values()) for repeats in self.values.get(name, {}).values()]
+        return over_repeats(by_question, shares=may_be_rate(name))
 
 
 def read_arm(
@@ -177,7 +177,7 @@ def restricted_to(arm: ArmValues, keys: Iterable[QuestionKey]) -> ArmValues:
     """A copy of the arm with only these questions."""
     questions = {key: arm.questions[key] for key in keys}
     values = {
-        name: {key: each for key, each in by_question.items() if key in questions}
+        name: {key: repeats for key, repeats in by_question.items() if key in questions}
         for name, by_question in arm.values.items()
     }
     rounds = {key: rows for key, rows in arm.rounds.items() if key in questions}

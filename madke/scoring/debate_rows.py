@@ -287,8 +287,8 @@ def over_rounds(debates: Sequence[Sequence[Sequence[DebateRow]]]) -> dict[str, t
         return 0.0 if name == "self_disagreement" else rounds[-1].get(name)
 
     def mean(n: int, name: str) -> Estimate | None:
-        by_debate = ([number for one in repeats if (number := value(one, n, name)) is not None] for repeats in debates)
-        return over_repeats([values for values in by_debate if values], shares=may_be_rate(name))
+        rows = ([number for one in repeats if (number := value(one, n, name)) is not None] for repeats in debates)
+        return over_repeats([values for values in rows if values], shares=may_be_rate(name))
 
     return {name: tuple(mean(n, name) for n in range(longest)) for name in names}
 

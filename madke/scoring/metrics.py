@@ -236,7 +236,7 @@ METRICS: Registry[Metric] = Registry("metric", BUILT_IN_METRICS, adapt=_metric_o
 
 def metrics_of(task: BaseTask) -> tuple[str, ...]:
     """The names of a task's metrics in scores; UserError if one is unknown or has the name of a built-in one."""
-    return tuple(_metric(each) for each in task.metrics)
+    return tuple(_metric_name(each) for each in task.metrics)
 
 
 def common_metric(firsts: Iterable[str]) -> str:
@@ -245,11 +245,11 @@ def common_metric(firsts: Iterable[str]) -> str:
     return distinct.pop() if len(distinct) == 1 else "correct"
 
 
-def _metric(value: Any) -> str:
+def _metric_name(value: Any) -> str:
     if isinstance(value, str) and value in BUILT_IN_METRICS:
         return value
-    metric = value if isinstance(value, Metric) else METRICS[METRICS.name_of(value)]
-    return METRICS.add(metric.name, metric).name
+    own = value if isinstance(value, Metric) else METRICS[METRICS.name_of(value)]
+    return METRICS.add(own.name, own).name
 
 
 def heading_of(name: str) -> str:

@@ -129,7 +129,7 @@ def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
     def means(values: Values, keys: Iterable[QuestionKey], failed: float = 0.0) -> list[float]:
         return [fmean(values[key].values()) if key in values else failed for key in keys]
 
-    test = compare if may_be_rate(metric) else _permutation_test
+    test = compare_two if may_be_rate(metric) else _permutation_test
     result = test(means(lefts, both), means(rights, both))
     result = replace(result, left=left.name, right=right.name, metric=metric, p_holm=result.p)
     result = replace(result, left_out=len(shared) - len(both))
@@ -140,7 +140,7 @@ def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
         return result
     # The worst and the best for the right arm: all its failed questions wrong and the other's right, and vice versa.
     keys = (*both, *lost)
-    worst, best = (compare(means(lefts, keys, 1 - value), means(rights, keys, value)) for value in (0.0, 1.0))
+    worst, best = (compare_two(means(lefts, keys, 1 - value), means(rights, keys, value)) for value in (0.0, 1.0))
     signs = {(each.difference.value > 0) - (each.difference.value < 0) for each in (worst, result, best)}
     p = max(worst.p, best.p) if signs in ({1}, {-1}) else 1.0
     return replace(result, if_failed=(worst.difference.value, best.difference.value), p_if_failed=p)
@@ -156,7 +156,7 @@ def holm(ps: Sequence[float]) -> list[float]:
     return corrected
 
 
-def compare(one: Sequence[float], two: Sequence[float]) -> PairedTest:
+def compare_two(one: Sequence[float], two: Sequence[float]) -> PairedTest:
     """One uncorrected test of the differences (second minus first), one value per question; binary ones get McNemar."""
     counts = Counter(zip(one, two, strict=True))
     binary = {"both": (1.0, 1.0), "only_left": (1.0, 0.0), "only_right": (0.0, 1.0), "neither": (0.0, 0.0)}

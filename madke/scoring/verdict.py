@@ -114,7 +114,7 @@ class Contrast:
         return self.gain.high < 0
 
     @property
-    def is_excluded(self) -> bool:
+    def is_below_margin(self) -> bool:
         """Whether the gain is below the margin for sure."""
         return self.gain.high < self.margin
 
@@ -139,11 +139,11 @@ class Verdict:
     @property
     def deciding(self) -> Contrast:
         """The contrast that a ``no`` rests on; one call, which is cheaper, where both do."""
-        return self.call if self.call.is_excluded else self.vote
+        return self.call if self.call.is_below_margin else self.vote
 
     @property
     def open(self) -> list[Contrast]:
-        """The contrasts that are not won."""
+        """The contrasts in which the debate is not better."""
         return [each for each in (self.vote, self.call) if not each.is_better]
 
 
@@ -159,9 +159,9 @@ def verdict_of(right: Mapping[str, Mapping[str, float]], *, margin: float = MARG
     more = None
     if all(each.is_better for each in both):
         outcome = "yes"
-    elif any(each.is_excluded for each in both):
+    elif any(each.is_below_margin for each in both):
         outcome = "no"
-    else:  # until both are won, or the gain of one is below the margin
+    else:  # until the debate is better in both, or the gain of one is below the margin
         undecided = [each for each in both if not each.is_better]
         wins = [questions_needed(gains[each.over], 0.0) if each.gain.value > 0 else None for each in undecided]
         ends = [None if None in wins else max(filter(None, wins))]

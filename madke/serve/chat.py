@@ -209,7 +209,7 @@ def final_text(served: Served, address: str, *, stops: Sequence[str], limit: int
     ``address`` of the transcript. The text ends with ``[0][3]...``, the pool numbers of the citations.
     """
     done, annotations = served.transcript, []
-    text, finish_reason = bound_text(served.text, stops=stops, limit=limit)
+    text, finish_reason = cut_text(served.text, stops=stops, limit=limit)
     whole = done.answer is not None and text == served.text
     for number, title, url in citations(done, served.pool, address) if whole else ():
         mark = f"[{number}]"
@@ -233,7 +233,7 @@ def final_text(served: Served, address: str, *, stops: Sequence[str], limit: int
     )
 
 
-def bound_text(text: str, *, stops: Sequence[str], limit: int | None) -> tuple[str, Literal["stop", "length"]]:
+def cut_text(text: str, *, stops: Sequence[str], limit: int | None) -> tuple[str, Literal["stop", "length"]]:
     """The text up to the first stop string, and at most as long as the limit in tokens."""
     ends = [at for stop in stops if (at := text.find(stop)) >= 0]
     text = text[: min(ends)] if ends else text
@@ -354,7 +354,7 @@ class Answer(DebateResponse):
         bounds = self._body.bounds
         if self._plain:
             reply, usage = await self.turn.plain(self.ask.protocol, self._talk.plain, bounds["limit"])
-            text, finish_reason = bound_text(reply, **bounds)
+            text, finish_reason = cut_text(reply, **bounds)
             return FinalText(text=text, finish_reason=finish_reason, usage=usage)
         narration = Narration()
 

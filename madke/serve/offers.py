@@ -256,7 +256,7 @@ def _variants(options: ServeOptions) -> dict[str, Variant]:
         refuse_unused(options.request.wording, served)
     for name, variant in list(served.items()):
         try:
-            check_needs(variant.protocol, [Question(question="?")], first_round=False, scored=scorer is not None)
+            check_needs(variant.protocol, [Question(question="?")], has_first_round=False, scored=scorer is not None)
         except UserError as error:
             if options.protocols:
                 raise UserError(f"the protocol {name!r} cannot be served: {error}") from None

@@ -203,9 +203,9 @@ class Server(uvicorn.Server):
             return
         self._debates.draining = True
         self._debates.ends = asyncio.get_running_loop().time() + self._grace
-        self._draining = asyncio.create_task(self._drain())
+        self._draining = asyncio.create_task(self._finish_debates())
 
-    async def _drain(self) -> None:
+    async def _finish_debates(self) -> None:
         """Two thirds of the grace are for debates; the rest is for calls of models that are under way then."""
         debates = self._debates
         if debates.running:
@@ -249,11 +249,11 @@ def listening_socket(host: str, port: int) -> socket.socket:
     ipv6 = ":" in host
     family = socket.AF_INET6 if ipv6 else socket.AF_INET
     try:  # clients that come before the server is up wait
-        bound = socket.create_server((host, port), family=family, backlog=1024, dualstack_ipv6=ipv6)
+        listener = socket.create_server((host, port), family=family, backlog=1024, dualstack_ipv6=ipv6)
     except OSError as error:
         raise UserError(f"cannot listen at {host} port {port}: {error.strerror or error}") from None
     # asyncio sets TCP_NODELAY only where the protocol is named; without it each reply on a kept connection waits 40 ms.
-    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=bound.detach())
+    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=listener.detach())
 
 
 async def serve(

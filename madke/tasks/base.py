@@ -30,7 +30,7 @@ def without_marks(text: str) -> str:
 
 
 def bare(text: str) -> str:
-    """The unmarked text without a final full stop, except after abbreviations such as ``U.S.``, ``Jr.`` and ``...``."""
+    """The text without marks and final full stop; that of abbreviations (``U.S.``, ``Jr.``) and of ``...`` stays."""
     text = without_marks(text)
     is_abbreviated = text.endswith(".") and ("." in text.rpartition(" ")[2][:-2] or _SHORT_WORD.search(text))
     return text if is_abbreviated else without_marks(_FULL_STOP.sub("", text))

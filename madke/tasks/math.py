@@ -162,9 +162,9 @@ def _canonical(unit: str) -> str:
         name = part["name"].lower()
         for inner in _PART.finditer(RATES.get(name, name)):
             power = int(part["power"] or _PREFIXES[part["prefix"]])
-            function_name = inner["name"]
-            singular = function_name if len(function_name) < 3 else function_name.removesuffix("s")
-            full = UNITS.get(function_name) or UNITS.get(singular, singular)
+            unit_name = inner["name"]
+            singular = unit_name if len(unit_name) < 3 else unit_name.removesuffix("s")
+            full = UNITS.get(unit_name) or UNITS.get(singular, singular)
             powers[full] += -power if part["per"] or inner["per"] else power
     return " ".join(
         name if power == 1 else f"{name}^{power}" for name, power in sorted(powers.items()) if name != "unit"
@@ -248,7 +248,7 @@ _MAX_COMPARED = 300
 _MAX_DEPTH = 8
 _MAX_DIGITS = 30
 _MAX_POWER = 10**5
-_MAX_STEPS = 5_000_000
+_MAX_FUEL = 5_000_000
 """Function calls and returns, two to three seconds. The first use of a part of sympy takes up to three million; after
 that the slowest pair of MATH-500 golds takes 0.6 million."""
 
@@ -322,7 +322,7 @@ def _parse(text: str) -> list[Any]:
 
 
 def _with_fuel(work: Callable[[], bool]) -> bool:
-    left = _MAX_STEPS
+    left = _MAX_FUEL
 
     def burn(frame: FrameType, event: str, argument: object) -> None:
         nonlocal left

@@ -366,28 +366,28 @@ class ShortAnswer(BaseTask):
         """Whether the answer, a phrase or sentences, is the same as a gold or states one."""
         if any(self.same(answer, gold, question) for gold in question.answers):
             return True
-        in_question = _question_words(question.question)[0]
+        question_words = _question_words(question.question)[0]
         # A long gold also counts without its explanation: "In Mississippi, as Thomas Lanier Williams.".
         long = [gold.lstrip(" .") for gold in question.answers if len(gold.split()) >= _LONG_GOLD_WORDS]
         clauses = [match["first"] for gold in long if (match := _EXPLAINED.match(gold))]
         reading, readings = read_answer(answer), [read_answer(gold) for gold in (*question.answers, *clauses)]
 
         def states(phrase: Phrase) -> bool:
-            return any(_states(phrase, gold, in_question) for gold in readings)
+            return any(_states(phrase, gold, question_words) for gold in readings)
 
         names = [item.content for item in reading.items]
         is_name_list = len(names) > 1 and all(n and all(w.capital and not w.number for w in n) for n in names)
         if is_name_list or reading.items[0].head:
             # Every name in a list must be right, and so must the state after a city.
             return all(map(states, reading.items))
-        if any(_abridges(reading, gold, in_question) for gold in readings):
+        if any(_abridges(reading, gold, question_words) for gold in readings):
             return True
         text = plain(answer)
         stated = phrase_of(_DENIED.sub(" ", _without_rivals(text, lambda rival: states(phrase_of(rival)))))
-        right = [gold for gold in readings if _states(stated, gold, in_question)]
+        right = [gold for gold in readings if _states(stated, gold, question_words)]
         if len(text.split()) > _MAX_SHORT_WORDS:
             return bool(right)
-        return any(not _adds_number(text, gold, in_question) for gold in right)
+        return any(not _adds_number(text, gold, question_words) for gold in right)
 
     def contained(self, answer: str, text: str, question: Question) -> bool | None:
         """Whether a passage has the answer's words in a row, or a sentence that states it; None for yes and no."""
@@ -397,9 +397,9 @@ class ShortAnswer(BaseTask):
         if has_words(text, answer):
             return True
         parts = frozenset(part for word in words(plain(answer)) for part in _parts(word))
-        in_question = _question_words(question.question)[0]
+        question_words = _question_words(question.question)[0]
         near = (one for one, own in _sentences(text[:_MAX_READ_PASSAGE]) if not parts.isdisjoint(own))
-        return any(_states_all(phrase_of(_DENIED.sub(" ", plain(one))), reading, in_question) for one in near)
+        return any(_states_all(phrase_of(_DENIED.sub(" ", plain(one))), reading, question_words) for one in near)
 
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(])|\n+")
@@ -414,7 +414,7 @@ def _sentences(text: str) -> tuple[tuple[str, frozenset[str]], ...]:
     )
 
 
-def _states_all(stated: Phrase, answer: Reading, in_question: Container[str]) -> bool:
+def _states_all(stated: Phrase, answer: Reading, question_words: Container[str]) -> bool:
     """Whether ``stated`` has every word of an answer; of a person's name, at least the family name."""
 
     def states(item: Phrase) -> bool:
@@ -424,7 +424,7 @@ def _states_all(stated: Phrase, answer: Reading, in_question: Container[str]) ->
         left = (word for word in item.content if word.key not in stated.keys)
         missing = any(stated.stems.isdisjoint(stems(word.key)) for word in left)
         return dated and (
-            not missing or (is_full_name(item.order) and _states_name(stated.order, item.order, in_question))
+            not missing or (is_full_name(item.order) and _states_name(stated.order, item.order, question_words))
         )
 
     enough = any if answer.either else all
@@ -444,8 +444,8 @@ def _question_words(question: str) -> tuple[frozenset[str], tuple[Date, ...]]:
 
 def _repeats(answer: Reading, question: str) -> bool:
     """Whether all words and dates of an answer are in the question."""
-    in_question, dates = _question_words(question)
-    return answer.keys <= in_question and all(date in dates for item in answer.items for date in item.dates)
+    question_words, dates = _question_words(question)
+    return answer.keys <= question_words and all(date in dates for item in answer.items for date in item.dates)
 
 
 _KINDS = vocabulary("republic kingdom state city isle island university college duke earl county province")
@@ -538,16 +538,16 @@ _RUN_BEFORE = re.compile(rf"{_RUN}(?:, {_RUN})*\Z")
 _RUN_AFTER = re.compile(_RUN)
 _CLAUSE_BEFORE = re.compile(r"(?:[^.;:!?(]|\.(?=\d))*\Z")
 _CLAUSE_AFTER = re.compile(r"(?:[^.;:!?,)]|[.,](?=\d))*")
-_MOST_RIVALS, _MOST_CHARACTERS = 20, 80
+_MAX_RIVALS, _MAX_CHARACTERS = 20, 80
 
 
 def _without_rivals(text: str, right: Callable[[str], bool]) -> str:
     """The text without alternatives ("A or B") of which one is right and another is not."""
     spans = []
     is_short = len(text.split()) <= _MAX_SHORT_WORDS
-    for match in [*_OR.finditer(text)][:_MOST_RIVALS]:
-        before = text[max(match.start() - _MOST_CHARACTERS, 0) : match.start()]
-        after = text[match.end() : match.end() + _MOST_CHARACTERS]
+    for match in [*_OR.finditer(text)][:_MAX_RIVALS]:
+        before = text[max(match.start() - _MAX_CHARACTERS, 0) : match.start()]
+        after = text[match.end() : match.end() + _MAX_CHARACTERS]
         left = (_CLAUSE_BEFORE if is_short else _RUN_BEFORE).search(before)
         other = (_CLAUSE_AFTER if is_short else _RUN_AFTER).match(after)
         if left and other and (is_short or not (match["aside"] or _CALLED.search(before, 0, left.start()))):
@@ -575,7 +575,7 @@ _MARKER = re.compile(r"(?:\A|(?<=\s))\d{1,2}[.)] (?=[A-Z])|\b\d+:\d+\b")
 """The numbers of a list's items, of verses and of hours, which count nothing."""
 
 
-def _adds_number(text: str, gold: Reading, in_question: Container[str]) -> bool:
+def _adds_number(text: str, gold: Reading, question_words: Container[str]) -> bool:
     """Whether a short answer has a number that the gold lacks and that does not count something else."""
     text = _MARKER.sub(" ", text)
     texts = [PARENTHESIS.sub(" ", text), *(inner[0][1:-1] for inner in PARENTHESIS.finditer(text))]
@@ -591,7 +591,7 @@ def _adds_number(text: str, gold: Reading, in_question: Container[str]) -> bool:
         if dates and not all(any(date.agrees(other) for other in dates) for date in part.dates):
             return True
         for at, word in enumerate(part.order):
-            if not word.number or word.spelled or word.key in numbers or word.key in in_question:
+            if not word.number or word.spelled or word.key in numbers or word.key in question_words:
                 continue
             after = part.order[at + 1] if at + 1 < len(part.order) else None
             if after is None or after.number or after.key in SMALL_WORDS or after.key in keys:
@@ -607,20 +607,20 @@ def _adds_number(text: str, gold: Reading, in_question: Container[str]) -> bool:
     return bool(stating) and all(map(adds, stating))
 
 
-def _states(stated: Phrase, gold: Reading, in_question: Container[str]) -> bool:
+def _states(stated: Phrase, gold: Reading, question_words: Container[str]) -> bool:
     enough = any if gold.either else all
     return not gold.polarity and enough(
-        _states_phrase(stated.next_to(phrase), phrase.next_to(stated), in_question) for phrase in gold.items
+        _states_phrase(stated.next_to(phrase), phrase.next_to(stated), question_words) for phrase in gold.items
     )
 
 
-def _states_phrase(stated: Phrase, gold: Phrase, in_question: Container[str]) -> bool:
+def _states_phrase(stated: Phrase, gold: Phrase, question_words: Container[str]) -> bool:
     """Whether ``stated`` states one thing that a gold names."""
     if conflict(stated.counted, gold.counted):
         return False
     dates_agree = all(any(date.agrees(other) for other in stated.dates) for date in gold.dates)
     # Words of the question prove nothing, unless the gold has no others.
-    needed = [word for word in gold.content if word.key not in in_question] or list(gold.content)
+    needed = [word for word in gold.content if word.key not in question_words] or list(gold.content)
     missing = _missing(needed, stated)
     if not missing:
         # It must have the gold's date too; without any date, the words are enough.
@@ -630,8 +630,8 @@ def _states_phrase(stated: Phrase, gold: Phrase, in_question: Container[str]) ->
     if any(word.number or word.key in CONTRASTS for word in missing):
         return False
     if is_full_name(gold.order):
-        return _states_name(stated.order, gold.order, in_question)
-    own = _missing([word for word in stated.content if word.key not in in_question], gold, by_stem_only=True)
+        return _states_name(stated.order, gold.order, question_words)
+    own = _missing([word for word in stated.content if word.key not in question_words], gold, by_stem_only=True)
     is_short = len(stated.content) <= _MAX_PHRASE_WORDS
     if is_short and any(word.capital for word in own) and any(word.capital for word in missing):
         return False  # A title with a word replaced.
@@ -653,17 +653,17 @@ def _contradict(stated: Sequence[Word], gold: Sequence[Word]) -> bool:
     return any((one[0] == other[0]) != (one[1] == other[1]) for one in links for other in expected)
 
 
-def _states_name(stated: Sequence[Word], name: Sequence[Word], in_question: Container[str]) -> bool:
+def _states_name(stated: Sequence[Word], name: Sequence[Word], question_words: Container[str]) -> bool:
     """Whether ``stated`` has the family name, after compatible given names, or alone if it is not in the question."""
     for at, word in enumerate(stated):
         if word.key == name[-1].key and word.capital:
             before = [*takewhile(may_be_in_name, reversed(stated[:at]))][::-1]
-            if same_name([*before, word], name) if before else word.key not in in_question:
+            if same_name([*before, word], name) if before else word.key not in question_words:
                 return True
     return False
 
 
-def _abridges(answer: Reading, gold: Reading, in_question: frozenset[str]) -> bool:
+def _abridges(answer: Reading, gold: Reading, question_words: frozenset[str]) -> bool:
     """Whether a longer gold contains all words of a short answer: Belshazzar, "the Babylonian king Belshazzar"."""
     if answer.polarity or len(answer.items) != len(gold.items) or any(item.dates for item in answer.items):
         return False
@@ -671,5 +671,5 @@ def _abridges(answer: Reading, gold: Reading, in_question: frozenset[str]) -> bo
         return False
     rest = gold.keys - answer.keys
     has_other_number = any(key[0].isdigit() for key in answer.keys) and any(key[0].isdigit() for key in rest)
-    adds = answer.keys - in_question
+    adds = answer.keys - question_words
     return answer.keys <= gold.keys and bool(adds) and not rest & CONTRASTS and not has_other_number

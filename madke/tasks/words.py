@@ -245,11 +245,11 @@ def words(text: str) -> tuple[Word, ...]:
     text = " ".join(fold(text).split())
     for symbol, name in _WRITTEN.items():
         text = text.replace(symbol, f" {name} ")
-    keys = [word for match in _TOKEN.finditer(_NUMBER_SIGN.sub(" ", text)) if (word := _word(match)).key]
+    tokens = [word for match in _TOKEN.finditer(_NUMBER_SIGN.sub(" ", text)) if (word := _word(match)).key]
     merged = []
-    for key, run in _merge_numbers([word.key for word in keys]):
-        first = keys[run.start]
-        capital = any(word.capital for word in keys[run])
+    for key, run in _merge_numbers([word.key for word in tokens]):
+        first = tokens[run.start]
+        capital = any(word.capital for word in tokens[run])
         is_spelled = not first.number and (not first.initials or key == "usa")
         spelled = not first.number and key[:1].isdigit()
         merged.append(Word(spelling(key) if is_spelled else key, capital, first.initials, spelled))

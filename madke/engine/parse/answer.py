@@ -184,14 +184,14 @@ class AnswerReader(Reader[str]):
 
     def marks(self, text: str) -> list[Mark[str]]:
         """With boxes, tags, hashes, calls of Finish, and letters that are called right."""
-        all_marks = [*super().marks(text), *self._forms(text)]
+        all_marks = [*super().marks(text), *self._form_marks(text)]
         for named in list(_NAMED.finditer(text))[-MAX_MARKS:] if not self.is_open else ():
             group = named.lastindex or 0
             if (value := self.value(named[group])) is not None:
                 all_marks.append(Mark(value=value, span=named.span(group), rule="cue", rank="cue"))
         return sorted(all_marks, key=lambda mark: mark.span[1])
 
-    def _forms(self, text: str) -> Iterator[Mark[str]]:
+    def _form_marks(self, text: str) -> Iterator[Mark[str]]:
         """Forms of an answer. They are conclusions if they begin a line or follow "answer" on it."""
         for content, span, rule in list(_forms(text))[-MAX_MARKS:]:
             line = line_before(text, span[0])
@@ -266,27 +266,27 @@ class AnswerReader(Reader[str]):
         if bare and all(is_placeholder(unwrap(one)) for one, _ in bare):
             return nothing(None, "placeholder")
         declined = any(declines(one) or _DECLINES.search(one) or _SILENT.search(one) for one, _ in bare)
-        phrases = [
+        statements = [
             (one, span)
             for one, span in bare
             if not _QUOTED.search(_bare(cited[slice(*span)])) and not _says_nothing(one, context)
         ]
-        concluding = [one for one in phrases if _CONCLUDES.match(one[0])]
+        concluding = [one for one in statements if _CONCLUDES.match(one[0])]
         if declined and not concluding:
             return nothing(None, "declined")
-        if not phrases or cut:
+        if not statements or cut:
             return nothing(None)
         lines = [line.strip() for line in masked.splitlines() if has_word(line)]
         items = [_bare(line) for line in lines if not line.endswith(":")]
         if len(items) > 1 and all(map(is_phrase, items)):
             value = self.value("; ".join(items))
             return nothing(None) if value is None else parsed_at(value, "phrase", (bare[0][1][0], bare[-1][1][1]))
-        last, span = phrases[-1]
+        last, span = statements[-1]
         if len(lines) > 1 and masked[slice(*span)].strip() == lines[-1] and is_phrase(last):
             value = self.value(last)
             if value is not None:
                 return parsed_at(value, "phrase", span)
-        sentence, span = concluding[-1] if concluding else phrases[0]
+        sentence, span = concluding[-1] if concluding else statements[0]
         short = _CONNECTIVE.sub("", sentence, count=1)
         value = self.value(short if is_phrase(short) else sentence)
         return nothing(None) if value is None else parsed_at(value, "sentence", span)

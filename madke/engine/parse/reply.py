@@ -236,7 +236,7 @@ _DELIMITER = re.compile(
 
 
 def own_words(text: str, context: ParseContext, *, sources: bool = True) -> str:
-    """The reply without containers of others' words. Quotation marks stay; see :func:`without_quotations`."""
+    """The reply without containers of others' words. Text in quotation marks stays; see :func:`without_quotations`."""
     text = QUOTED_LINE.sub(_spaced, _without_containers(text))
     outside = _ROW.sub(_spaced, text)
     return _without_led(outside if has_word(outside) else text, context, sources=sources)
@@ -625,7 +625,7 @@ def without_reasoning(text: str) -> str:
     return without_control_tokens("".join(visible if inside else [*visible, text[at:]]).strip()).strip()
 
 
-def check_visible(completion: Completion, max_tokens: int) -> Completion:
+def with_empty_outcome(completion: Completion, max_tokens: int) -> Completion:
     """The completion; an ``ok`` one without visible text gets the outcome ``empty``."""
     if completion.outcome != "ok" or without_reasoning(completion.text):
         return completion

@@ -19,7 +19,7 @@ from madke._util.assets import require
 from madke._util.files import Inputs, atomic_write, disk_full, is_finished, mark_finished
 from madke._util.workers import Workers
 from madke.core.errors import UserError
-from madke.models.encoders import MIN_ESTIMATED, Encoder, time_estimate
+from madke.models.encoders import MIN_ESTIMATED_PASSAGES, Encoder, time_estimate
 from madke.retrieval.indexes.index_folder import DenseSettings, PassageStore, StoredPassage
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def encode_shards(
         else:
             missing.append((paths[-1], inputs, rows))
     count = sum(len(rows) for _, _, rows in missing)
-    if count > MIN_ESTIMATED:
-        first = [store[row] for row in missing[0][2][:MIN_ESTIMATED]]
+    if count > MIN_ESTIMATED_PASSAGES:
+        first = [store[row] for row in missing[0][2][:MIN_ESTIMATED_PASSAGES]]
         takes = time_estimate(encoder, [each.title for each in first], [each.text for each in first], count)
         _log.warning("encoding %s passages: %s with all cores of this machine", f"{count:,}", takes)
     encoded = workers.map(partial(_encode, encoder), ([store[row] for row in rows] for _, _, rows in missing))
