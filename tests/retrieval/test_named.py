@@ -55,6 +55,7 @@ def test_a_name_is_looked_up_in_the_users_file_then_in_what_was_fetched_then_amo
     assert isinstance(resolve("google"), ResultsSpec)
 
     register("google", IndexSpec(index=Path("fetched")))
+    register("another", IndexSpec(index=Path("/idx")))
     assert resolve("google") == IndexSpec(index=folder / "fetched")
 
     (folder / "sources.yaml").write_text("google: {index: here}\nwiki: {wikipedia: }\n")
