@@ -19,16 +19,13 @@ BROKEN: list[tuple[str, str, Any, str]] = [
     ("triviaqa", "d.json", [], "the file contains no question"),
     ("triviaqa", "d.json", {"Data": [TRIVIA["Data"][0] | {"Answer": "Baikal"}]}, "item 1: 'Answer' is 'Baikal'"),
     ("nq_open", "d.jsonl", {"question": "Which?", "answer": []}, "d.jsonl:1: 'answer' is []; expected a list of texts"),
-    ("nq_open", "d.jsonl", [FILES["nq_open"][1], {"answer": ["a"]}], "d.jsonl:2: 'question' is missing; expected a"),
     ("nq_open", "d.jsonl", '{"question": "Which?"\n', "d.jsonl:1: is not JSON"),
-    ("nq_open", "d.json", r'[{"question": "\ud800", "answer": ["a"]}]', "half of a surrogate pair"),
     ("hotpotqa", "d.json", [HOTPOT, HOTPOT], "item 2: id 'h1' was already used on item 1; ids must be unique"),
     ("hotpotqa", "d.json", [HOTPOT | {"context": [["Lake", "text"]]}], "the sentences of 'Lake' are str"),
     ("fever", "d.jsonl", [FEVER[0] | {"label": "SUPPORTED"}], "golden answer 'SUPPORTED' of a claim is not one of"),
     ("mmlu", "law_test.csv", '"Which\none?",a,b,c,d,A\nWhich?,a,b,c,d,E\n', "law_test.csv:3: the answer is 'E'"),
     ("mmlu_med", "law_test.csv", "Which?,a,b,c,d,A\n", "found subject 'law', expected one of anatomy, "),
     ("commonmt", "set.en", "a\n", "expected CommonMT's .csv, or the .zh of two line-aligned files"),
-    ("ciar", "d.json", [{"question": "How?", "answer": ["1"]}], "item 1: 'incorrect answer' is missing"),
     (
         "bbh_logical_deduction",
         "d.json",
@@ -40,7 +37,6 @@ BROKEN: list[tuple[str, str, Any, str]] = [
 COMPOSITIONAL = HOTPOT | {"type": "compositional", "evidences": [["Baikal", "depth", "1642"]]}
 OF_ANOTHER_DATASET: list[tuple[str, str, Any, str]] = [
     ("nq_open", "d.jsonl", GSM, "d.jsonl:1: 'answer' is '2+2=<<2+2=4>>4\\n#### 4,000'; expected a list"),
-    ("hotpotqa", "d.jsonl", GSM, "'answer' contains '####' like the worked solutions of GSM8K"),
     ("hotpotqa", "d.json", [COMPOSITIONAL], "'type' is 'compositional'; expected bridge, comparison"),
     ("2wikimultihopqa", "d.json", [HOTPOT | {"type": "bridge"}], "'type' is 'bridge'; expected compo"),
     ("gsm8k", "d.jsonl", FILES["nq_open"][1], "'answer' is ['Baikal', 'Lake Baikal']; expected a text"),

@@ -9,7 +9,6 @@ import json
 import logging
 import sys
 import tempfile
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +92,6 @@ FORMS = {
     "bom.csv": f"\ufeffQuery,Answers\r\n{RIVER},\"['Angara', 'Angara River']\"\r\n,\r\n\r\n{LAKE},Baikal\r\n",
     "q.json": json.dumps(ROWS, indent=2),
     "q.jsonl": "".join(json.dumps(row) + "\n\n" for row in ROWS),
-    "bom.jsonl": "\ufeff" + "".join(json.dumps(row) + "\r\n" for row in ROWS),
     "lines.json": "".join(json.dumps(row) + "\n" for row in ROWS),
 }
 
@@ -148,23 +146,15 @@ GOLDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "a list": ({"answer": ["Ted; Robert Turner"]}, ("Ted; Robert Turner",)),
     "no short answer": ({"answer": "|x|; |y|", "task": "translation"}, ("|x|; |y|",)),
     "aliases": ({"answer": "Ted", "aliases": ["R. E.", "Ted"]}, ("Ted", "R. E.")),
-    "MuSiQue": ({"answer": "Ted", "answer_aliases": ["R. E."], "answerable": True}, ("Ted", "R. E.")),
-    "PopQA": ({"obj": "pol", "possible_answers": '["politician", "pol"]'}, ("politician", "pol")),
     "TruthfulQA": ({"Best Answer": "They pass", "Correct Answers": SENTENCES}, tuple(SENTENCES.split("; "))),
     "TriviaQA": ({"answer": {"value": "Ted", "aliases": ["R. E."], "normalized_value": "t"}}, ("Ted", "R. E.")),
-    "ragas before 0.2": ({"answer": "carbon", "contexts": ["c"], "ground_truth": "iron"}, ("iron",)),
-    "ground truths": ({"answer": "carbon", "contexts": ["c"], "ground_truths": ["iron", "Fe"]}, ("iron", "Fe")),
     "contexts alone": ({"answer": "carbon", "contexts": ["c"]}, ()),
-    "DeepEval": ({"answer": "carbon", "expected_output": "iron"}, ("iron",)),
     "camel case": ({"groundTruth": "iron", "answerType": "metal"}, ("iron",)),
     "a reference": ({"answer": "carbon", "Reference Answer": "iron"}, ("iron",)),
-    "a lone reference": ({"reference": "iron"}, ("iron",)),
     "an empty one": ({"answer": "iron", "target": None}, ("iron",)),
     "about an answer": ({"answer": "iron", "answer_start": 3, "gold_titles": ["A"], "target_form": "x"}, ("iron",)),
     "a list of objects": ({"answers": [{"text": "iron"}, {"text": "Fe"}]}, ("iron", "Fe")),
-    "correct": ({"correct": "iron"}, ("iron",)),
     "a number": ({"answers": [8.0]}, ("8.0",)),
-    "a truth value": ({"answers": [True]}, ("true",)),
 }
 
 
@@ -226,29 +216,17 @@ def test_a_task_is_for_lines_that_name_none(tmp_path: Path) -> None:
     assert "each question names its own task (short_answer), so claim would apply to none" in refusal(own, task="claim")
 
 
-LISTS = {
-    "NumPy": "['Jane Austen' 'Austen']",
-    "several lines": "['Jane Austen'\n 'Austen']",
-    "both quotes": "[\"Jane Austen\" 'Austen']",
-    "SQuAD": "{'text': ['Jane Austen', 'Austen'], 'answer_start': [3, 8]}",
-    "Python 2": "[u'Jane Austen', u'Austen']",
-}
-
-
-@pytest.mark.parametrize("form", LISTS)
-def test_a_list_in_a_cell_is_a_list(tmp_path: Path, form: str) -> None:
-    path = table(tmp_path / "q.csv", {"question": "Who wrote Emma?", "golden_answers": LISTS[form]})
+@pytest.mark.parametrize("cell", ["['Jane Austen' 'Austen']", "[\"Jane Austen\" 'Austen']"])
+def test_a_list_in_a_cell_is_a_list_also_as_numpy_writes_it(tmp_path: Path, cell: str) -> None:
+    path = table(tmp_path / "q.csv", {"question": "Who wrote Emma?", "golden_answers": cell})
     assert only(path).answers == ("Jane Austen", "Austen")
 
 
 OPTIONS: dict[str, dict[str, str]] = {
     "letters": {"A": "x", "B": "y", "C": "z"},
-    "lower-case letters": {"a": "x", "b": "y", "c": "z"},
     "Option A": {"Option A": "x", "Option B": "y", "Option C": "z"},
-    "choices/0": {"choices/0": "x", "choices/1": "y", "choices/2": "z"},
     "choice_1": {"choice_1": "x", "choice_2": "y", "choice_3": "z"},
     "a list": {"choices": "['x' 'y' 'z']"},
-    "options": {"options": "['x', 'y', 'z']"},
     "an object": {"options": "{'A': 'x', 'B': 'y', 'C': 'z'}"},
     "labels": {"choices": "{'text': ['x', 'y', 'z'], 'label': ['1', '2', '3']}"},
 }
@@ -308,20 +286,14 @@ def test_python_rows_are_read_like_lines_of_a_file() -> None:
     assert madke.run(rows, model=lambda _: "The answer is [x].", protocol="cot").scores["em"].value == 0.5
     found = [(each.question, each.answers) for each in questions_of_records(rows)]
     assert found == [("A?", ("x", "y")), ("B?", ("z",)), ("C?", ("B",)), ("D?", ())]
-    for wrong, said in (
-        ({"question": "Who?", "asnwer": "a"}, "question 2: unknown field 'asnwer'; did you mean 'answer'"),
-        ({"answer": "a"}, "question 2: expected a field 'question'"),
-        ({"id": "7", "question": "Which?"}, "question 2: id '7' is already on question 1"),
-    ):
-        with pytest.raises(UserError, match=said):
-            madke.run([{"id": "7", "question": "B?"}, wrong], model=lambda _: "x", protocol="cot")
+    with pytest.raises(UserError, match="question 2: unknown field 'asnwer'; did you mean 'answer'"):
+        madke.run([{"question": "B?"}, {"question": "Who?", "asnwer": "a"}], model=lambda _: "x", protocol="cot")
 
 
 CHOICE = '{"query": "Which?", "choices": ["a", "b"], "answer": %s}'
 BROKEN: dict[str, tuple[str, str, str]] = {
     "no header": ("q.csv", "a,b\nc,d\n", "q.csv:1: expected CSV, TSV, XLSX, JSON, JSON Lines or Parquet with a column"),
     "misspelt question": ("q.csv", "qestion,answer\nWho?,a\n", "'qestion', 'answer'; did you mean 'question'?; say"),
-    "another name": ("q.jsonl", '{"question_text": "Who?"}', "found 'question_text'; did you mean 'question'?"),
     "misspelt answer": ("q.jsonl", '{"query": "Who?", "asnwer": "a"}', "unknown field 'asnwer'; did you mean 'answer'"),
     "an empty question": ("q.csv", "Query,answer\nWho?,a\n ,b\n", "q.csv:3: 'Query' is ' '; expected a text"),
     "a truth value": ("q.jsonl", CHOICE % "true", "q.jsonl:1: 'answer' is True; expected a letter from A to B"),
@@ -334,10 +306,7 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "an open quote": ("q.csv", 'query,answer\nWho?,a\n"Which?,b\nWhen?,c\n', "q.csv:3: is not CSV: "),
     "a name twice": ("q.csv", "query,answer,answer\nWho?,a,b\n", "q.csv:1: the header has 'answer' twice"),
     "half a list": ("q.tsv", "query\tanswer\nWho?\t['a', 'b\n", "q.tsv:2: expected a list such as ['a', 'b'], found"),
-    "few commas": ("q.csv", "query,answer\nWho?,\"['a', 'b' 'c']\"\n", "found \"['a', 'b' 'c']\" in 'answer': "),
-    "a NumPy array": ("q.csv", "query,answer\nWho?,\"array(['a'])\"\n", "in 'answer': no literal of Python or JSON;"),
     "numbers": ("q.csv", "query,answer\nWho?,[1 2]\n", "q.csv:2: 'answer' is '[1 2]': one answer or several?"),
-    "an object": ("q.jsonl", '{"query": "Who?", "answer": {"value": "a"}}', "q.jsonl:1: 'answer' is {'value': 'a'}"),
     "a solution": ("q.jsonl", r'{"query": "Who?", "answer": "2\n#### 2"}', "a worked solution; read GSM8K with"),
     "an unknown task": ("q.jsonl", '{"query": "Who?", "task": "clam"}', "q.jsonl:1: unknown task 'clam'; did you mean"),
     "no label": ("q.jsonl", '{"query": "Who?", "answer": "a", "task": "claim"}', "'a' of a claim is not one of"),
@@ -350,19 +319,6 @@ BROKEN: dict[str, tuple[str, str, str]] = {
 def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, case: str) -> None:
     name, content, said = BROKEN[case]
     assert said in refusal(write(tmp_path / name, content))
-
-
-@pytest.mark.parametrize("name", ["q.csv", "q.jsonl"])
-def test_a_huge_file_is_read_row_by_row(tmp_path: Path, name: str) -> None:
-    rows = [{"query": f"Who is {n}?", "answer": "a", "context": "word " * 20_000} for n in range(200)]
-    size = (table if name == "q.csv" else lines)(tmp_path / name, *rows).stat().st_size
-    rows.clear()
-    tracemalloc.start()
-    try:
-        assert len(read_dataset(tmp_path / name)) == 200
-        assert tracemalloc.get_traced_memory()[1] < size / 5
-    finally:
-        tracemalloc.stop()
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r"), min_size=1, max_size=20).filter(str.strip)

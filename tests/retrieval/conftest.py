@@ -22,7 +22,9 @@ def lucene(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Their vectors, in pyserini's format."""
+    """Their vectors, in pyserini's format, in which white space after an id is no part of it."""
     from tests.support.pyserini_format import faiss_folder
 
-    return faiss_folder(tmp_path_factory.mktemp("published") / "faiss.tiny.20200127.f403c3")
+    folder = faiss_folder(tmp_path_factory.mktemp("published") / "faiss.tiny.20200127.f403c3")
+    (folder / "docid").write_bytes((folder / "docid").read_bytes().replace(b"\n", b" \r\n"))
+    return folder

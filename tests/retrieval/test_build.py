@@ -51,25 +51,18 @@ def test_the_manifest_says_what_was_built(corpus: Path, tmp_path: Path) -> None:
     assert names(tmp_path) == ["index", "passages.jsonl"]
 
 
-@pytest.mark.parametrize("kind", [pytest.param("bm25", marks=pytest.mark.slow), "dense"])
-def test_blank_passages_are_left_out_and_named(kind: Kind, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_blank_passages_are_left_out_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Once Lucene's own count differed, and the build blamed the disk."""
     blank = [{"id": f"blank{n}", "title": "Title", "text": text} for n, text in enumerate(["", " \t", "\u0001", "..."])]
     corpus = write_corpus(tmp_path / "c.jsonl", [PASSAGES[0], *blank, PASSAGES[1]])
 
-    manifest = build_index(corpus, tmp_path / "index", kind, encoder=WordEncoder() if kind == "dense" else None)
+    manifest = build_index(corpus, tmp_path / "words")
+    vectors = build_index(tmp_path / "words", tmp_path / "vectors", "dense", encoder=WordEncoder())
 
-    assert (manifest.passages, manifest.corpus.skipped) == (2, 4)
+    assert (manifest.passages, manifest.corpus.skipped) == (vectors.passages, vectors.corpus.skipped) == (2, 4)
     assert "c.jsonl: skipped 4 passages without text: 'blank0' on line 2, 'blank1' on line 3, " in caplog.text
-    opened = (
-        Bm25Source(tmp_path / "index", name="s")
-        if kind == "bm25"
-        else DenseSource(tmp_path / "index", name="s", encoder=WordEncoder())
-    )
-    (hits,) = opened.search([PASSAGES[1]["text"]], 5)
-    assert hits.passages[0].key == PASSAGES[1]["id"]
-    copy = build_index(tmp_path / "index", tmp_path / "copy", "dense", encoder=WordEncoder())
-    assert copy.corpus.skipped == 4
+    (hits,) = DenseSource(tmp_path / "vectors", name="s", encoder=WordEncoder()).search([PASSAGES[1]["text"]], 5)
+    assert [passage.key for passage in hits.passages] == ["p1", "p0"]
 
 
 def test_k1_and_b_of_the_build_act_when_searching(corpus: Path, tmp_path: Path) -> None:
@@ -97,8 +90,6 @@ def test_a_shard_that_was_damaged_meanwhile_is_encoded_again(corpus: Path, tmp_p
 def test_a_folder_with_something_else_is_refused(corpus: Path, tmp_path: Path) -> None:
     dense(corpus)
     with pytest.raises(UserError, match="an index with other settings"):
-        dense(corpus, faiss="sq8")
-    with pytest.raises(UserError, match="an index with other settings"):
         build_index(corpus, tmp_path / "index")
 
     write_corpus(corpus, PASSAGES[:10])
@@ -113,8 +104,6 @@ def test_a_folder_with_something_else_is_refused(corpus: Path, tmp_path: Path) -
 
 
 def test_a_corpus_without_passages_leaves_nothing_behind(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no such corpus"):
-        build_index(tmp_path / "nothing.jsonl", tmp_path / "index")
     (tmp_path / "empty.jsonl").write_text("")
     with pytest.raises(UserError, match="no passages"):
         build_index(tmp_path / "empty.jsonl", tmp_path / "index")
@@ -242,12 +231,3 @@ def test_each_type_is_built_in_files_and_finds_the_nearest(faiss: FaissType, lea
 def test_inverted_lists_need_enough_vectors(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"--faiss ivfpq needs 9,984 passages or more, found 50; choose --faiss flat"):
         build_index(corpus, tmp_path / "index", "dense", encoder=WordEncoder(), faiss="ivfpq")
-
-
-def test_vectors_that_do_not_fit_into_16_bits_are_refused(corpus: Path, tmp_path: Path) -> None:
-    class Huge(WordEncoder):
-        def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-            return super().encode_queries(texts) * 1e9
-
-    with pytest.raises(UserError, match="exceeds float16"):
-        build_index(corpus, tmp_path / "index", "dense", encoder=Huge())

@@ -35,7 +35,6 @@ def test_jsonl_in_both_forms(tmp_path: Path) -> None:
         {"id": 2, "contents": '"Two words"\nThe text\nof it'},
         {"id": "3", "contents": "only text"},
         {"id": "4", "text": "no title"},
-        {"id": "5", "title": None, "text": "no title"},
         {"_id": "6", "title": "BEIR", "text": "of a folder", "metadata": {"url": "x"}},
     ]
     path = write(tmp_path / "c.jsonl", content)
@@ -45,7 +44,6 @@ def test_jsonl_in_both_forms(tmp_path: Path) -> None:
         StoredPassage("2", "Two words", "The text\nof it"),
         StoredPassage("3", "", "only text"),
         StoredPassage("4", "", "no title"),
-        StoredPassage("5", "", "no title"),
         StoredPassage("6", "BEIR", "of a folder"),
     ]
     write(tmp_path / "beir" / "corpus.jsonl", content)
@@ -70,14 +68,10 @@ def test_what_is_broken_is_said_with_its_line(name: str, content: str, message: 
         list(read_corpus(tmp_path / name))
 
 
-@pytest.mark.parametrize("damage", ["changed", "missing"])
-def test_a_damaged_shard_of_passages_is_said_before_it_is_read(damage: str, tmp_path: Path) -> None:
+def test_a_damaged_shard_of_passages_is_said_before_it_is_read(tmp_path: Path) -> None:
     build_passages([write_dump(tmp_path / "d.xml", articles(3))], tmp_path / "passages", workers=InProcess())
     shard = tmp_path / "passages" / "passages-00000.jsonl.gz"
-    if damage == "missing":
-        shard.unlink()
-    else:
-        shard.write_bytes(gzip.compress(gzip.decompress(shard.read_bytes()).replace(b"e", b"o")))
+    shard.write_bytes(gzip.compress(gzip.decompress(shard.read_bytes()).replace(b"e", b"o")))
 
     remedy = "the file is missing or was changed; run the same `madke index passages` command"
     with pytest.raises(UserError, match=rf"00000\.jsonl\.gz: {remedy}"):

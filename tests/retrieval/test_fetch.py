@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import tarfile
 import threading
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -172,14 +171,10 @@ def test_a_wrong_checksum_removes_the_file_and_says_both(site: Publisher, cache:
     assert_nothing_is_there(cache)
 
 
-def test_too_little_space_is_said_before_any_request(
-    site: Publisher, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 60_000_000_000))
-    site.publish(unpacked=60_000_000_000 - 500_000)
+def test_too_little_space_is_said_before_any_request(site: Publisher, cache: Path) -> None:
+    site.publish(unpacked=10**18)
 
-    with pytest.raises(UserError, match=r"needs 60\.0 GB of disk space, but only 60\.0 GB are free"):
+    with pytest.raises(UserError, match=r"needs 1,000,000,000\.0 GB of disk space, but only .* GB are free"):
         site.fetch()
     assert site.ranges == []
     assert_nothing_is_there(cache)
@@ -205,11 +200,10 @@ def without(pattern: str) -> Callable[[Path], bytes]:
     ("make", "message"),
     [
         (escaping, "outside the destination"),
-        (lambda folder: b"no archive", "not a gzip file"),
         (without("*.tim"), "Lucene cannot open this index: CorruptIndexException"),
         (without("segments_*"), "it holds no lucene index"),
     ],
-    ids=["outside", "no archive", "damaged", "no index"],
+    ids=["outside", "damaged", "no index"],
 )
 def test_an_archive_without_an_index_that_can_be_searched_leaves_nothing(
     make: Callable[[Path], bytes], message: str, site: Publisher, cache: Path, big: Path, tmp_path: Path

@@ -54,14 +54,6 @@ class Listed:
         return [self._hits] * len(queries)
 
 
-def test_the_description_says_what_is_fused_and_how() -> None:
-    parts = [Listed({}), Listed({})]
-
-    assert HybridSource(parts, name="w", fusion="rrf").description == "rank fusion of listed and listed"
-    weighted = HybridSource(parts, name="w", fusion="weighted", weights=[0.5, 1])
-    assert weighted.description == "weighted sum of 0.5 x listed and 1 x listed"
-
-
 def test_each_part_is_read_a_hundred_deep_or_as_deep_as_asked() -> None:
     part = Listed({"a": 1})
     source = HybridSource([part], name="w")

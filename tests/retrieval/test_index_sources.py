@@ -55,17 +55,6 @@ def test_an_encoder_that_has_changed_since_is_refused(corpus: Path, tmp_path: Pa
         DenseSource(tmp_path / "index", name="w", encoder=Other("two")).search(["volcano"], 1)
 
 
-@pytest.mark.parametrize("count", [1, 1_000, 2_500])
-def test_every_row_of_a_store_comes_back(count: int, tmp_path: Path) -> None:
-    passages = [StoredPassage(f"id{n}", f"Ünïcode {n}", f"text\n\t{n}") for n in range(count)]
-
-    written = write_passages(tmp_path / "p.arrow", passages)
-    store = PassageStore(tmp_path / "p.arrow")
-
-    assert written == len(store) == count
-    assert [store[row] for row in range(count)] == passages
-
-
 def test_a_foreign_file_and_a_store_with_flipped_bits_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "p.arrow"
     path.write_text("not arrow")

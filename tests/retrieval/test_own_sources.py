@@ -143,7 +143,6 @@ def test_a_file_in_the_working_folder_runs_no_code(folder: Path, entry: str, mon
     [
         "preset: tavily, url: URL",
         "preset: searxng, url: URL, headers: {X-Key: '${OPENAI_API_KEY}'}",
-        "preset: searxng, url: URL, params: {key: 'k ${OPENAI_API_KEY}'}",
     ],
 )
 def test_a_file_in_the_working_folder_sends_no_key(folder: Path, options: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,12 +128,8 @@ def test_folders_and_sources_that_will_not_do_are_refused(tmp_path: Path) -> Non
 
     with pytest.raises(UserError, match="this folder is not empty and holds no passages; choose another"):
         build(dump, tmp_path / "full")
-    with pytest.raises(UserError, match=r"d\.xml: found a file, expected a folder for the passages"):
-        build(dump, dump)
     with pytest.raises(UserError, match="no such dump file"):
         build(tmp_path / "none.xml", tmp_path / "out")
-    with pytest.raises(UserError, match=r"full: no such dump file; for a folder of texts"):
-        build(tmp_path / "full", tmp_path / "out")
     with pytest.raises(UserError, match="this source has no passages"):
         build(dump, tmp_path / "out")
     # What was begun with nothing in it does not stand in the way of the next source.
@@ -148,18 +144,10 @@ def test_a_dump_that_is_cut_off_says_after_which_page(tmp_path: Path) -> None:
         list(read_dump(tmp_path / "d.xml.bz2"))
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"plain text", "not a Wikipedia XML dump, or damaged: syntax error"),
-        (b"<html><body/></html>", "expected the XML element <mediawiki>, found <html>"),
-        (b"<mediawiki><page></page></mediawiki>", "siteinfo"),
-    ],
-)
-def test_what_is_no_dump_is_said(content: bytes, message: str, tmp_path: Path) -> None:
-    (tmp_path / "d.xml.bz2").write_bytes(bz2.compress(content))
+def test_what_is_no_dump_is_said(tmp_path: Path) -> None:
+    (tmp_path / "d.xml.bz2").write_bytes(bz2.compress(b"plain text"))
 
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match="not a Wikipedia XML dump, or damaged: syntax error"):
         list(read_dump(tmp_path / "d.xml.bz2"))
 
 
@@ -167,20 +155,15 @@ def test_what_is_no_dump_is_said(content: bytes, message: str, tmp_path: Path) -
     ("title", "text", "kind"),
     [
         ("See", "#WEITERLEITUNG [[Meer]]", "redirect"),
-        ("Jezioro", "# patrz: [[Morze]]", "redirect"),
         ("Lac (homonymie)", "", "disambiguation"),
         ("Lake", "* [[A]]\n{{disambig}}", "disambiguation"),
         ("Lake", "{{Disambiguation|geo|surname}}", "disambiguation"),
-        ("Lake", "{{ hndis |Lake, A}}", "disambiguation"),
-        ("Lake", "{{School disambiguation}}", "disambiguation"),
         ("See", "{{Begriffsklärung}}", "disambiguation"),
         ("Lake", "of a [[lake]]{{disambiguation needed|date=May 2020}}", "article"),
         ("Lake", "{{Other uses|Lake (disambiguation)}} A lake.", "article"),
         ("Lists of lakes", "text", "list"),
         ("Outline of hydrology", "text", "list"),
-        ("Index of hydrology articles", "text", "list"),
         ("Index of refraction", "text", "article"),
-        ("Listening", "text", "article"),
     ],
 )
 def test_what_is_no_article(title: str, text: str, kind: str) -> None:
@@ -200,7 +183,6 @@ def test_the_counts_are_shown_and_the_same_command_finds_nothing_to_do(tmp_path:
     for words in (["pages", "14"], ["articles", "12"], ["redirects", "2"], ["passages", str(count)]):
         assert words in [line.split() for line in first.stdout.splitlines()]
     assert f"{count} passages in 1 file" in first.stdout
-    assert "already finished" not in first.stdout
     assert again.stdout.startswith(f"{tmp_path / 'out'}: already finished\n")
 
 

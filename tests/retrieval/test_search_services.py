@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -256,7 +255,6 @@ def test_a_busy_service_is_asked_again(case: Case, server: SearchServer, source:
         ((429, {"Retry-After": "3600"}, b""), "HTTP 429, and the server asks to wait 3600 s"),
         ((200, {}, b"<html>"), "the reply is not JSON"),
         ((200, {}, f'{{"error": "bad key {KEY}"}}'.encode()), "the reply "),
-        ((200, {}, b"null"), "the reply "),
     ],
 )
 def test_a_lasting_fault_is_not_repeated(reply: Reply, reason: str, server: SearchServer, source: WebSource) -> None:
@@ -354,27 +352,6 @@ def test_a_proxy_that_cannot_be_used_is_one_error(opened: Open, monkeypatch: pyt
 
 
 @services("tavily")
-def test_a_search_that_ends_leaves_another_one_alone(case: Case, server: SearchServer, source: WebSource) -> None:
-    arrived, ended = threading.Event(), threading.Event()
-
-    def reply(seen: Seen, before: int) -> Reply:
-        if before == 0:
-            arrived.set()
-            assert ended.wait(30)
-        return [(503, {}, b""), (429, {"Retry-After": "3600"}, b""), ok(case.replies[0])][before]
-
-    server.reply = reply
-    with ThreadPoolExecutor() as threads:
-        first = threads.submit(source.search, ["first"], 3)
-        assert arrived.wait(30)
-        (other,) = source.search(["other"], 3)
-        ended.set()
-
-        assert other.error == "HTTP 429, and the server asks to wait 3600 s"
-        assert first.result()[0].passages
-
-
-@services("tavily")
 def test_the_netrc_file_does_not_replace_the_key(
     server: SearchServer, source: WebSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -398,12 +375,9 @@ def options(**settings: Any) -> dict[str, Any]:
         (options(url="file:///etc/passwd"), "url: expected http:// or https:// and an address without user and query"),
         (options(params={"q": "x"}), r"expected \{query\} in params or body"),
         (options(params={"q": "{query} ${KEY}"}), "q contains a key and a slot"),
-        (options(body={"q": "{query}"}), "body requires method: POST"),
         (options(fields={"title": "t"}), "expected the path of text, or of contents"),
-        (options(fields={"text": "a..b"}), "fields.text: "),
         (options(fields={"txt": "a"}), "unknown key 'http.fields.txt'; did you mean"),
         (options(exclude=["example"]), "expected a domain such as example.org, found 'example'"),
-        (options(exclude=["https://a.example"]), "expected a domain such as example.org, found 'https://a.example'"),
     ],
 )
 def test_a_wrong_setting_is_one_line_that_says_what_was_expected(settings: dict[str, Any], message: str) -> None:
@@ -418,7 +392,6 @@ def test_a_wrong_setting_is_one_line_that_says_what_was_expected(settings: dict[
         ("quiz.example", "https://www.quiz.example/17"),
         ("WWW.Quiz.example", "http://quiz.example:8080/a?b=c"),
         ("b\u00fccher.example", "https://xn--bcher-kva.example/"),
-        ("xn--bcher-kva.example", "https://B\u00dcCHER.example/"),
         ("quiz.example", "https:\\\\quiz.example\\17"),
         ("quiz.example", "https://quiz.example\\@other.example/"),
         ("quiz.example", "https://quiz.example./17"),
@@ -445,16 +418,11 @@ def test_a_file_of_results_gives_those_of_a_known_query_in_order(tmp_path: Path)
     assert unknown == Hits()
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ({"query": "b", "results": [{"title": "no link"}]}, r":2: results\.0\.link: Field required"),
-        ({"query": "A ", "results": []}, r":2: query 'A ' occurs twice"),
-    ],
-)
-def test_a_broken_line_of_a_file_of_results_is_named(line: object, message: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=message):
-        SnippetsSource(write(tmp_path / "web.jsonl", [{"query": "a", "results": []}, line]), name="google")
+def test_a_broken_line_of_a_file_of_results_is_named(tmp_path: Path) -> None:
+    found = [{"query": "a", "results": []}, {"query": "b", "results": [{"title": "no link"}]}]
+
+    with pytest.raises(UserError, match=r":2: results\.0\.link: Field required"):
+        SnippetsSource(write(tmp_path / "web.jsonl", found), name="google")
 
 
 EXTRACT = " ".join(f"filler{n}" for n in range(150)) + " Baikal is 1,642 metres deep.\n\n\n== See also ==\nBaikal deep"
