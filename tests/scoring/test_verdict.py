@@ -1,18 +1,10 @@
 """The confidence sequence of a paired difference, and the verdict that rests on two of them."""
 
-from math import exp, log, prod
+from math import log
 
 import pytest
 
-from madke.scoring.verdict import (
-    BETS,
-    WEIGHTS,
-    confidence_sequence,
-    log_capital,
-    planned_questions,
-    questions_needed,
-    verdict_of,
-)
+from madke.scoring.verdict import confidence_sequence, log_capital, planned_questions, questions_needed, verdict_of
 
 
 def outcomes(call: str, vote: str, debate: str, alone: str = "") -> dict[str, dict[str, float]]:
@@ -22,16 +14,6 @@ def outcomes(call: str, vote: str, debate: str, alone: str = "") -> dict[str, di
         name: {f"q{n}": float(mark == "+") for n, mark in enumerate(marks) if mark != " "}
         for name, marks in arms.items()
     }
-
-
-def test_the_capital_is_the_mean_of_the_products_of_all_bets() -> None:
-    values = [1.0, 0.5, 0.5, 0.0, 1.0]
-    won = sum(
-        weight * prod(1 - bet + bet * value / 0.4 for value in values)
-        for bet, weight in zip(BETS, WEIGHTS, strict=True)
-    )
-    assert exp(log_capital({1.0: 2, 0.5: 2, 0.0: 1}, 0.4)) == pytest.approx(won)
-    assert sum(WEIGHTS) == pytest.approx(1)
 
 
 def test_the_interval_is_where_neither_gambler_has_made_40_of_1() -> None:
