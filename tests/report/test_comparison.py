@@ -14,6 +14,7 @@ from madke.report.comparison import compare_logs, logs_table, paired_table, ques
 from madke.report.tables import plain_table
 from madke.report.verdict import log_finding
 from madke.scoring.logs import Log, read_log, read_logs
+from tests.data.published import write
 from tests.support.cli import madke
 from tests.support.run_folder import write_run
 from tests.support.transcripts import compared, transcript
@@ -83,12 +84,6 @@ LOGS = Path(__file__).parent / "logs"
 """What lm-eval 0.4.13 and Inspect 0.3.285 wrote about twelve sample questions, and a model that was a script."""
 
 
-def lines(path: Path, *records: dict[str, Any]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
-    return path
-
-
 def log(name: str, marks: str) -> Log:
     """Right (+) and wrong answers; a space is a question that the log lacks."""
     right = {f"q{n}": float(mark == "+") for n, mark in enumerate(marks) if mark != " "}
@@ -121,7 +116,7 @@ def test_samples_of_lm_eval_by_their_first_filter_and_metric(tmp_path: Path) -> 
         for n, value in enumerate([1.0, 0.0])
         for each, value in (("strict", value), ("flexible", 1.0))
     ]
-    found = read_log(lines(tmp_path / "samples_nq_2026.jsonl", *records))
+    found = read_log(write(tmp_path / "samples_nq_2026.jsonl", records))
     assert found.right == {"0": 1.0, "1": 0.0}
 
 
@@ -133,7 +128,7 @@ def test_json_lines_with_right_or_with_an_answer_and_a_gold(tmp_path: Path) -> N
         {"id": "d", "answer": "Lake Chad", "gold": ["Lake Baikal", "Baikal"]},
         {"id": "e", "answer": None, "gold": "x"},
     ]
-    found = read_log(lines(tmp_path / "mine.jsonl", *records))
+    found = read_log(write(tmp_path / "mine.jsonl", records))
     assert found.right == {"a": 1.0, "b": 0.0, "c": 1.0, "d": 0.0, "e": 0.0}
     assert found.cost == {"calls": 5, "tokens": 40, "cost": 0.75}
 
@@ -149,21 +144,17 @@ def test_json_lines_with_right_or_with_an_answer_and_a_gold(tmp_path: Path) -> N
 )
 def test_a_line_that_lacks_something_is_refused_with_its_number(tmp_path: Path, record: Any, expected: str) -> None:
     with pytest.raises(UserError, match=expected.replace("(", r"\(")):
-        read_log(lines(tmp_path / "a.jsonl", record))
+        read_log(write(tmp_path / "a.jsonl", [record]))
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.eval").write_text("no zip")
-    (tmp_path / "b.json").write_text('{"results": []}')
-    lines(tmp_path / "c.jsonl")
-    for name, expected in {
-        "a.eval": "not a log of Inspect",
-        "b.json": "no samples",
-        "c.jsonl": "holds no question with a result",
-        "d.jsonl": "no such file",
-    }.items():
+    for name, text, expected in (
+        ("a.eval", "no zip", "not a log of Inspect"),
+        ("b.json", '{"results": []}', "no samples"),
+        ("c.jsonl", "", "holds no question with a result"),
+    ):
         with pytest.raises(UserError, match=expected):
-            read_log(tmp_path / name)
+            read_log(write(tmp_path / name, text))
 
 
 def test_logs_that_lm_eval_wrote() -> None:
@@ -213,7 +204,7 @@ def test_questions_are_joined_and_each_pair_is_corrected() -> None:
 def test_the_command_compares_logs_and_runs(tmp_path: Path) -> None:
     right = [transcript(f"q{n}", said=["Lake Baikal"], consensus=None, answer="Lake Baikal") for n in range(4)]
     run = write_run(tmp_path / "run", *right)
-    file = lines(tmp_path / "logs" / "mine.jsonl", *({"id": f"q{n}", "right": n > 1} for n in range(4)))
+    file = write(tmp_path / "logs" / "mine.jsonl", [{"id": f"q{n}", "right": n > 1} for n in range(4)])
     done = madke("compare", run, file, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("No difference found between run and mine.jsonl: run is ahead by 50.0 points, 95 % ")

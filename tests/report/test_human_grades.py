@@ -17,6 +17,7 @@ from madke.report.reproduction import figures, published_table
 from madke.scoring.arms import Results, open_results
 from madke.scoring.scored import arm_of, external_values, score_run
 from madke.scoring.statistics import estimate
+from tests.data.published import write
 from tests.report.run_folders import debate
 from tests.support.cli import madke
 from tests.support.run_folder import write_run
@@ -35,10 +36,11 @@ Row = dict[str, str]
 
 def arms(folder: Path, questions: Sequence[Question] = LAKES, **answers: Mapping[str, str | None]) -> list[Results]:
     """Files of predictions: name -> question -> answer."""
-    for name, given in answers.items():
-        lines = [json.dumps({"id": id_, "answer": said}) + "\n" for id_, said in given.items()]
-        (folder / name).write_text("".join(lines))
-    return open_results([folder / name for name in answers], questions)
+    paths = [
+        write(folder / f"{name}.jsonl", [{"id": id_, "answer": said} for id_, said in given.items()])
+        for name, given in answers.items()
+    ]
+    return open_results(paths, questions)
 
 
 @pytest.fixture
@@ -192,17 +194,15 @@ def translations(folder: Path, *pairs: tuple[str, str]) -> Path:
 
 def test_grades_of_people_are_values_next_to_published_ones(tmp_path: Path) -> None:
     # The debate changes its translations, and resolves three of four ambiguities.
-    reflection = translations(tmp_path / "self-reflect", *[(LITERAL, LITERAL)] * 4)
     debates = translations(tmp_path / "liang", *[(LITERAL, RESOLVED)] * 3, (LITERAL, LITERAL))
-    runs = [reflection, debates]
-    rows = sheet_of(open_results(runs), tmp_path / "sheet.csv")
+    rows = sheet_of(open_results([debates]), tmp_path / "sheet.csv")
     rows = graded(rows, {RESOLVED: "4", LITERAL: "2"}, "quality")
     rows = graded(rows, {RESOLVED: "yes", LITERAL: "no"}, "ambiguity_resolved")
     sheet = write_rows(tmp_path / "anna.csv", rows)
-    done = madke("annotate", "read", sheet, "--runs", reflection, "--runs", debates)
+    done = madke("annotate", "read", sheet, "--runs", debates)
     assert done.returncode == 0, done.stderr
     recipe = read_recipe("liang-table-3")
-    own = {(each.arm, each.metric): each for each in figures(recipe, runs) if each.ours}
+    own = {(each.arm, each.metric): each for each in figures(recipe, [debates]) if each.ours}
     found = own["liang", "human_ambiguity_resolved"]
     resolved = estimate([1.0, 1.0, 1.0, 0.0])
     assert (found.published, found.ours, found.reasons) == (0.795, resolved, ("n = 4, not 200",))

@@ -8,7 +8,7 @@ import pytest
 
 from madke.engine.variant import load_variant
 from madke.engine.wording import copy_words
-from madke.experiments.recipe import Recipe, read_recipe, recipe_files
+from madke.experiments.recipe import Recipe
 from madke.report.reproduction import Figure, figures, published_table
 from madke.report.tables import percent_cell
 from madke.scoring.metrics import GRADER
@@ -113,10 +113,3 @@ def test_a_figure_is_a_row_with_its_verdict_and_reasons(tmp_path: Path) -> None:
         ["GPT-9-Turbo", "one", "rivers", "EM", "90.0", "50.0", "lower", "-"],
     ]
     assert table.rows[1][5].whole == percent_cell(estimate([1.0] * 20 + [0.0] * 20)).whole
-
-
-@pytest.mark.parametrize("name", recipe_files())
-def test_every_published_figure_of_a_recipe_is_in_the_table(name: str) -> None:
-    recipe = read_recipe(name)
-    table = published_table(recipe, figures(recipe))
-    assert (0 if table is None else len(table.rows)) == len([*recipe.figures()])

@@ -18,7 +18,7 @@ from madke.report.scores import (
     scores_on_terminal,
     stage_table,
 )
-from madke.report.tables import NO_FIGURE, Cell, Table, latex, p_value, plain_table, table_csv, table_latex
+from madke.report.tables import NO_FIGURE, Cell, Table, latex, plain_table, table_csv, table_latex
 from madke.scoring.arms import Results, read_arm
 from madke.scoring.scores import Spending, scores_of
 from madke.scoring.statistics import Estimate
@@ -98,11 +98,6 @@ def test_a_table_of_tests_has_each_value_in_its_own_unit() -> None:
     assert cell(table, 1, "only first") == NO_FIGURE
     assert (cell(table, 0, "p (Holm)").value, cell(table, 0, "p (Holm)").mark) == (pytest.approx(0.0390625), "*")
     assert {"McNemar, exact: EM.", "paired permutation: comet."} < set(table.notes)
-
-
-@pytest.mark.parametrize(("p", "text"), [(0.00001, "< 0.0001"), (0.00213, "0.0021"), (0.03, "0.030"), (1.0, "1.000")])
-def test_p_values_as_papers_print_them(p: float, text: str) -> None:
-    assert p_value(p) == text
 
 
 def test_datasets_are_columns_with_intervals_and_the_best_is_bold() -> None:
