@@ -45,13 +45,6 @@ def test_a_note_says_that_calls_differ() -> None:
     assert compared({"a": runs["a"], "b": runs["b"], "d": run(BAIKAL, usage={})}).notes == []
 
 
-def test_the_first_repeat_is_compared_whichever_finished_first() -> None:
-    repeats = [answered("q0", answer, repeat=n) for n, answer in ((1, "x"), (0, BAIKAL), (2, "y"))]
-    comparison = compared({"a": repeats, "b": run("x")})
-    first, second = comparison.questions[0].runs
-    assert [(each.answer, each.repeat) for each in (first, second)] == [(BAIKAL, 0), ("x", 0)]
-
-
 @pytest.mark.parametrize(
     ("left", "right", "differs"),
     [

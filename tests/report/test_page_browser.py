@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import madke
-from madke.core.chat import ChatRequest, Completion
 from madke.core.transcript import Final, Remark, Selection, Transcript
+from madke.models.scripted import ScriptedChat
 from madke.report.html import write_report
 from tests.report.run_folders import PASSAGES, debate, write_run
 from tests.support.browser import expect, needs_browser, one_page
@@ -275,25 +275,16 @@ def test_hostile_text_is_shown_as_text_and_does_nothing(opened: Any) -> None:
     assert page.locator("#debate img, #debate script, #debate a[href^=javascript]").count() == 0
 
 
-class Speaking:
-    """Says its stage and round."""
-
-    name = "speaking"
-
-    async def complete(self, request: ChatRequest) -> Completion:
-        said = f"In {request.purpose.stage} {request.purpose.round} I say so. The answer is Lake Baikal."
-        return Completion(text=said)
-
-
 def test_a_click_shows_prompts_and_raw_replies_if_the_store_is_there(opened: Any, folder: Path) -> None:
     question = madke.Question(id="q1", question="Which lake is the deepest?", answers=(RIGHT,))
-    run = madke.run([question], protocol="mad", settings={"rounds": 2}, model=Speaking(), out=folder / "run").path
+    model = ScriptedChat(lambda request: f"I {request.purpose.stage} so. The answer is Lake Baikal.")
+    run = madke.run([question], protocol="mad", settings={"rounds": 2}, model=model, out=folder / "run").path
     write_report([run], folder / "calls.html")
     turn = opened("#run/q1", of="calls").locator(".turn").nth(1)
     expect(turn.locator(".call")).to_have_count(0)
     turn.get_by_text("Prompt and raw reply").click()
     expect(turn.locator(".call .message").nth(1)).to_contain_text("Which lake is the deepest?")
-    expect(turn.locator(".message.raw")).to_have_text("In speak 1 I say so. The answer is Lake Baikal.")
+    expect(turn.locator(".message.raw")).to_have_text("I speak so. The answer is Lake Baikal.")
     (run / "calls.sqlite").unlink()
     write_report([run], folder / "calls.html")
     expect(opened("#run/q1", of="calls").get_by_text("Prompt and raw reply")).to_have_count(0)

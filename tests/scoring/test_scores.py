@@ -141,7 +141,6 @@ def test_only_votes_for_the_final_answer_are_effective_votes() -> None:
     ("ended", "said"),
     [
         ("--max-cost", "stopped at --max-cost; the same command with a higher limit goes on"),
-        ("--deadline", "stopped at --deadline; the same command goes on"),
         (
             "the last 20 calls of openai/x all failed: HTTP 401: no",
             "stopped: the last 20 calls of openai/x all failed; the same command goes on",

@@ -4,7 +4,7 @@ from math import log
 
 import pytest
 
-from madke.scoring.verdict import confidence_sequence, log_capital, planned_questions, questions_needed, verdict_of
+from madke.scoring.verdict import confidence_sequence, log_capital, verdict_of
 
 
 def outcomes(call: str, vote: str, debate: str, alone: str = "") -> dict[str, dict[str, float]]:
@@ -49,14 +49,6 @@ def test_not_decided_says_how_many_more() -> None:
     assert verdict_of(outcomes(call, call, debate), margin=1 / 30).more is not None
     nothing = verdict_of({"alone": {}, "rag": {}, "votes": {}, "debate": {}})
     assert (nothing.outcome, nothing.more, nothing.vote.gain.n) == ("open", None, 0)
-
-
-def test_the_plan_says_how_many_questions_a_gain_takes() -> None:
-    counts = [planned_questions(margin) for margin in (0.3, 0.2, 0.1, 0.05)]
-    assert counts == sorted(counts)
-    assert counts[-1] > 3 * counts[-2]
-    assert questions_needed([], 0.0) is None
-    assert questions_needed([0.0] * 10, 0.0) is None
 
 
 def test_simulated_studies_keep_their_promises() -> None:
