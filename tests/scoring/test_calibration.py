@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.engine.deferral import SIGNALS, Calibration, Deferring, fewest, signals
+from madke.engine.deferral import SIGNALS, Calibration, Deferring, binomial_tail, fewest, signals
 from madke.runs.spec import deferring_of, level_of
 from madke.scoring.arms import open_results
 from madke.scoring.gates import calibrate
@@ -40,6 +40,13 @@ def test_runs_are_calibrated_on_a_signal_that_all_debates_have(tmp_path: Path) -
     few = open_results([write_run(tmp_path / "few", *debates[1:])])
     with pytest.raises(UserError, match="19 questions with an answer"):
         calibrate(few, "agreement_last")
+
+
+def test_the_tail_of_the_binomial_distribution_is_scipys() -> None:
+    from scipy.stats import binom
+
+    for k, n, p in [(0, 45, 0.05), (3, 100, 0.1), (99, 100, 0.3), (100, 100, 0.3)]:
+        assert binomial_tail(k, n, p) == pytest.approx(float(binom.cdf(k, n, p)))
 
 
 def test_too_few_questions_pass_no_threshold() -> None:

@@ -37,6 +37,7 @@ def test_each_item_gets_its_number_in_order(scorer: Callable[[str], CommandScore
     assert scorer(lengths).scores(items(*texts)) == [3.0, 1.0, 5.0, 1.0, 2.0, 0.0]
     in_json = "print(json.dumps({'score': len(json.load(sys.stdin)['references'][0])}), '\\r\\n')"
     assert scorer(in_json).scores(items("x")) == [8.0]
+    assert CommandScorer("no-such-program").scores([]) == [], "no items start nothing"
 
 
 @pytest.mark.parametrize(
