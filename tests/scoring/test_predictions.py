@@ -67,6 +67,7 @@ def test_questions_without_a_line_and_answers_of_another_task_are_said(
     assert {each.id: each.answer for each in transcripts} == {"2": "Nile", "3": "1", "1": None}
     scores = scores_of(transcripts)
     assert (scores.metrics["em"].value, scores.metrics["em"].n, scores.abstained) == (0.5, 2, 1)
+    assert "speak" not in scores.parse_failures, "only raw text can be unreadable"
 
 
 @pytest.mark.parametrize(

@@ -111,10 +111,13 @@ def test_repeats_of_a_question_are_one_observation_of_which_intervals_are_made()
     assert (without.correct.low, without.correct.high) == wilson(10, 10)
 
 
-@pytest.mark.parametrize("stage", ["pick", "extract"])
-def test_what_could_not_be_read_from_the_judge_counts_under_its_stage(stage: str) -> None:
+@pytest.mark.parametrize(
+    ("stage", "read"),
+    [("pick", Final(by="judge", agent="Debater 1", status="abstained")), ("extract", Final(by="judge", answer=BAIKAL))],
+)
+def test_what_could_not_be_read_from_the_judge_counts_under_its_stage(stage: str, read: Final) -> None:
     finished = transcript("1", said=[BAIKAL, None], consensus=None, answer=None, usage={stage: StageUsage(calls=1)})
-    for final, missed in ((Final(by="judge", status="abstained"), 1), (Final(by="judge", answer=BAIKAL), 0)):
+    for final, missed in ((read, 0), (Final(by="judge", status="abstained"), 1)):
         ended = replace(finished, rounds=(replace(finished.rounds[0], verdict=None),), final=final)
         assert scores_of([ended]).parse_failures[stage].value == missed
 
