@@ -37,7 +37,6 @@ def test_each_item_gets_its_number_in_order(scorer: Callable[[str], CommandScore
     assert scorer(lengths).scores(items(*texts)) == [3.0, 1.0, 5.0, 1.0, 2.0, 0.0]
     in_json = "print(json.dumps({'score': len(json.load(sys.stdin)['references'][0])}), '\\r\\n')"
     assert scorer(in_json).scores(items("x")) == [8.0]
-    assert CommandScorer("no-such-program").scores([]) == [], "no items start nothing"
 
 
 @pytest.mark.parametrize(
@@ -144,6 +143,12 @@ def test_cancelling_kills_the_command_with_its_children(lingering: tuple[str, in
 
     asyncio.run(cancel_once_it_runs())
     assert all_of(held) == b"x"
+
+
+def test_no_items_start_nothing() -> None:
+    scorer = CommandScorer("no-such-program")
+    assert scorer.scores([]) == []
+    assert asyncio.run(scorer.ascores([])) == []
 
 
 def test_a_large_batch_with_much_said_on_both_sides_does_not_stand_still(
