@@ -1,12 +1,12 @@
 """Debates over a pool of three passages, and run directories with that pool."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from madke.core.transcript import Final, PoolEntry, Round, Selection, StageUsage, Stance, Transcript, Turn, Verdict
 from madke.engine.protocol import as_protocol
+from tests.data.published import write
 from tests.support import run_folder
 from tests.support.transcripts import transcript
 
@@ -73,12 +73,9 @@ def write_run(
 
     ``pools``: where that file is, by default in the directory; ``changes``: of the configuration.
     """
-    path.mkdir(parents=True)
-    file = pools or path / "pools.jsonl"
-    if not file.exists():
-        questions = {transcript.id: transcript.question for transcript in transcripts}
-        lines = [{"id": id_, "question": text, "passages": passages} for id_, text in questions.items()]
-        file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    questions = {transcript.id: transcript.question for transcript in transcripts}
+    lines = [{"id": id_, "question": text, "passages": passages} for id_, text in questions.items()]
+    file = write(pools or path / "pools.jsonl", lines)
     fields = {
         "data": "lakes.jsonl",
         "models": {"debater-1": "scripted/a", "judge": "scripted/b"},

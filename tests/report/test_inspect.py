@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import madke as library
-from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.transcript import from_json
 from madke.retrieval.pools import PoolRecord, write_pools
+from tests.data.published import write
 from tests.support.cli import madke, script
 from tests.support.inspect_evals import ASKED, GOLD
 
@@ -25,8 +25,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two questions, one of them answered wrongly, twice each, over a pool."""
     folder = tmp_path_factory.mktemp("run")
     lines = [{"id": id_, "question": text, "golden_answers": [GOLD[id_]]} for id_, text in ASKED.items()]
-    (folder / "q.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    (folder / "script.yaml").write_text('- {reply: "The answer is Lake Baikal."}\n', encoding="utf-8")
+    write(folder / "q.jsonl", lines)
+    write(folder / "script.yaml", '- {reply: "The answer is Lake Baikal."}\n')
     passage = Passage(source="wiki", key="p1", title="Lakes", text="Lake Baikal is deep.", score=1.0, rank=0)
     pools = [PoolRecord(id=id_, question=text, passages=(passage,)) for id_, text in ASKED.items()]
     write_pools(folder / "pools.jsonl", pools)
@@ -123,10 +123,3 @@ def test_the_cache_holds_a_reply_for_each_debater(evals: Path) -> None:
     calls = sum(transcript_of(each).total.calls for each in first)
     assert [event.cache for each in first for event in calls_of(each)] == ["write"] * calls
     assert {event.cache for each in again for event in calls_of(each)} == {"read"}
-
-
-def test_models_are_inspects() -> None:
-    from madke.inspect import debate_solver
-
-    with pytest.raises(UserError, match="models are Inspect's"):
-        debate_solver("mad", model="offline")

@@ -158,16 +158,10 @@ def test_a_banner_names_the_runs_that_the_offline_reader_answered(tmp_path: Path
     ("text", "shown"),
     [
         ("BM25 over 900 passages (/home/my index/wiki, ab12)", "BM25 over 900 passages (wiki, ab12)"),
-        (
-            "x vectors (runs/idx, ab12), texts from ../texts/wiki (cd34)",
-            "x vectors (idx, ab12), texts from wiki (cd34)",
-        ),
+        ("x vectors (runs/idx, ab12), texts from ../wiki (cd34)", "x vectors (idx, ab12), texts from wiki (cd34)"),
         ("hf//srv/models/qwen#ab12", "hf/qwen#ab12"),
         ("web search through https://serper.example/search (num=10)",) * 2,
-        (
-            "sentence-transformers/all-MiniLM-L6-v2 and ~/bin/score.py --x",
-            "sentence-transformers/all-MiniLM-L6-v2 and score.py --x",
-        ),
+        ("all-MiniLM-L6-v2 and ~/bin/score.py --x", "all-MiniLM-L6-v2 and score.py --x"),
     ],
 )
 def test_folders_of_a_machine_are_left_out(text: str, shown: str) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import madke
-from madke.core.chat import ChatRequest, Completion
 from madke.core.transcript import Final, Remark, Selection, Transcript
+from madke.models.scripted import ScriptedChat
 from madke.report.html import write_report
 from tests.report.run_folders import PASSAGES, debate, write_run
 from tests.support.browser import expect, needs_browser, one_page
@@ -27,8 +27,6 @@ MARKUP = "beta <img src=x onerror='window.hacked=1'>"
 COUNT = 130
 """Questions: more than the page draws at first."""
 FAILED = Final(by="summarizer", status="failed", error="no connection to the server")
-STUDY = ("Not decided: the debate is 5 points ahead of a vote (-18 to +28).", *["What a vote adds: ..."] * 20)
-"""The lines of a study, of which a phone shows the first above the chart."""
 PHONE, DESKTOP = (390, 844), (1280, 900)
 
 
@@ -76,7 +74,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     stopped = write_run(made / "stopped", played, questions={f"n{n:02}": "0" for n in range(60)})
     failed = [debate(f"n{n}", [RIGHT], status="failed", answer=None, final=FAILED) for n in range(3)]
     write_report([alpha, beta, gamma], made / "three.html")
-    write_report([stopped, alpha], made / "stopped.html", verdict=STUDY)
+    write_report([stopped, alpha], made / "stopped.html")
     write_report([write_run(made / "gone", failed)], made / "gone.html")
     return made
 
@@ -101,7 +99,6 @@ def opened(shared_page: Any, folder: Path) -> Iterator[Any]:
         return page
 
     yield load
-    page.emulate_media(color_scheme="light")
     assert page.evaluate("window.hacked") is None
     assert troubles == []
 
@@ -119,19 +116,12 @@ def combobox(page: Any, name: str) -> Any:
 
 
 def test_the_summary_shows_finding_chart_and_scores_and_leads_to_the_debates(opened: Any) -> None:
-    for of in ("stopped", "three"):  # on a phone the chart is on the first screen
-        plot = opened(of=of, size=PHONE).locator("#chart > .plot").first.bounding_box()
-        assert plot["y"] + plot["height"] < PHONE[1]
     page = opened()
     expect(page.locator("main .finding").first).to_contain_text("gamma (98.5 % correct by match) is highest of 3 runs")
-    ids = (".finding", "#chart", "#scores", "#questions", "#tests")
-    parts = [page.locator(each).bounding_box()["y"] for each in ids]
-    assert parts == sorted(parts)
     key = page.locator(".key li")
     expect(key).to_have_count(3)
     beta = re.compile(r"B\s*beta <img .*2 calls\s+80\.0\s+72\.3 to 86\.0")
     expect(key.nth(1)).to_contain_text(beta, use_inner_text=True)
-    assert key.first.bounding_box()["x"] > 1280 * 0.6, "the right third of a wide window has the key"
     combobox(page, "Cost of a question").select_option("tokens")
     expect(key.nth(1)).to_contain_text("1,100 tokens")
     expect(page.locator("#chart > .plot:visible i")).to_have_count(3)
@@ -196,8 +186,6 @@ def test_columns_sort_and_filter_and_rows_come_as_they_are_scrolled_to(opened: A
     expect(rows).to_have_count(60)
     page.locator("#more").scroll_into_view_if_needed()
     expect(rows).to_have_count(120)
-    # Nothing but the page scrolls.
-    assert page.evaluate("document.getElementById('grid').scrollHeight <= document.getElementById('grid').clientHeight")
     page.get_by_role("button", name="alpha").press("Enter")
     assert page.evaluate("location.hash") == "#debates?show=all&sort=wrong%3Aalpha"
     expect(rows.nth(1)).to_contain_text("survey n010")
@@ -256,11 +244,10 @@ def test_a_debate_is_read_with_its_passages_and_quotes(opened: Any) -> None:
     page.locator("#debate").get_by_text("Tokens by stage").click()
     expect(page.locator("#debate").get_by_role("cell", name="1,000")).to_be_visible()
 
-    # On a phone the pool is a drawer, whose button covers no text.
+    # On a phone the pool is a drawer.
     page = opened("#alpha/n003", size=PHONE)
     drawer, button = page.locator("#pool"), page.get_by_role("button", name="Pool: 3 passages, 3 chosen, 1 gold")
     expect(drawer).to_be_hidden()
-    expect(button).to_have_css("position", "static")
     button.press("Enter")
     expect(drawer.get_by_role("button", name="close")).to_be_focused()
     page.keyboard.press("Escape")
@@ -288,50 +275,16 @@ def test_hostile_text_is_shown_as_text_and_does_nothing(opened: Any) -> None:
     assert page.locator("#debate img, #debate script, #debate a[href^=javascript]").count() == 0
 
 
-class Speaking:
-    """Says its stage and round."""
-
-    name = "speaking"
-
-    async def complete(self, request: ChatRequest) -> Completion:
-        said = f"In {request.purpose.stage} {request.purpose.round} I say so. The answer is Lake Baikal."
-        return Completion(text=said)
-
-
 def test_a_click_shows_prompts_and_raw_replies_if_the_store_is_there(opened: Any, folder: Path) -> None:
     question = madke.Question(id="q1", question="Which lake is the deepest?", answers=(RIGHT,))
-    run = madke.run([question], protocol="mad", settings={"rounds": 2}, model=Speaking(), out=folder / "run").path
+    model = ScriptedChat(lambda request: f"I {request.purpose.stage} so. The answer is Lake Baikal.")
+    run = madke.run([question], protocol="mad", settings={"rounds": 2}, model=model, out=folder / "run").path
     write_report([run], folder / "calls.html")
     turn = opened("#run/q1", of="calls").locator(".turn").nth(1)
     expect(turn.locator(".call")).to_have_count(0)
     turn.get_by_text("Prompt and raw reply").click()
     expect(turn.locator(".call .message").nth(1)).to_contain_text("Which lake is the deepest?")
-    expect(turn.locator(".message.raw")).to_have_text("In speak 1 I say so. The answer is Lake Baikal.")
+    expect(turn.locator(".message.raw")).to_have_text("I speak so. The answer is Lake Baikal.")
     (run / "calls.sqlite").unlink()
     write_report([run], folder / "calls.html")
     expect(opened("#run/q1", of="calls").get_by_text("Prompt and raw reply")).to_have_count(0)
-
-
-def contrasts(page: Any) -> list[float]:
-    """Contrast of each text colour with each ground (WCAG 2.2)."""
-    names = ("ink", "soft", "right", "wrong", "partly", "abstained", "failed", "selected", "gold", "accent")
-    script = """(name) => {
-      const probe = Object.assign(document.createElement("i"), { style: `color: var(--${name})` });
-      document.body.append(probe);
-      return getComputedStyle(probe).color.match(/\\d+/g).map(Number);
-    }"""
-
-    def luminance(name: str) -> float:
-        parts = [part / 255 for part in page.evaluate(script, name)]
-        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-    pairs = [sorted((luminance(text), luminance(ground))) for text in names for ground in ("paper", "raised")]
-    return [(lighter + 0.05) / (darker + 0.05) for darker, lighter in pairs]
-
-
-def test_every_colour_is_readable_in_light_and_dark(opened: Any) -> None:
-    page = opened()
-    assert min(contrasts(page)) >= 4.5
-    page.emulate_media(color_scheme="dark")
-    assert min(contrasts(page)) >= 4.5

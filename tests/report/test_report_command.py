@@ -68,18 +68,8 @@ def test_the_debates_of_one_question_are_printed(run: Path) -> None:
     assert "Final answer, by summarizer: [Lake Tanganyika]" in done.stdout
     assert not (run / "report.html").exists()
     assert "has no question 'q9'" in refused("report", run, "--question", "q9")
-    for option in (
-        ("--out", run / "x.html"),
-        ("--figures", "pdf"),
-        ("--tables", "csv"),
-        ("--answers", run / "a"),
-    ):
+    for option in (("--out", run / "x.html"), ("--figures", "pdf"), ("--tables", "csv"), ("--answers", run / "a")):
         assert "--question writes no files" in refused("report", run, "--question", "q1", *option)
-
-
-def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    assert "is not a run directory" in refused("report", tmp_path)
-    assert not (tmp_path / "report.html").exists()
 
 
 # Files for other tools

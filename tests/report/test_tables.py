@@ -18,7 +18,7 @@ from madke.report.scores import (
     scores_on_terminal,
     stage_table,
 )
-from madke.report.tables import NO_FIGURE, Cell, Table, latex, p_value, plain_table, table_csv, table_latex
+from madke.report.tables import NO_FIGURE, Cell, Table, latex, plain_table, table_csv, table_latex
 from madke.scoring.arms import Results, read_arm
 from madke.scoring.scores import Spending, scores_of
 from madke.scoring.statistics import Estimate
@@ -100,11 +100,6 @@ def test_a_table_of_tests_has_each_value_in_its_own_unit() -> None:
     assert {"McNemar, exact: EM.", "paired permutation: comet."} < set(table.notes)
 
 
-@pytest.mark.parametrize(("p", "text"), [(0.00001, "< 0.0001"), (0.00213, "0.0021"), (0.03, "0.030"), (1.0, "1.000")])
-def test_p_values_as_papers_print_them(p: float, text: str) -> None:
-    assert p_value(p) == text
-
-
 def test_datasets_are_columns_with_intervals_and_the_best_is_bold() -> None:
     def of(right: str) -> list[Transcript]:
         return [
@@ -167,13 +162,8 @@ def test_a_terminal_shows_no_markup_and_short_or_exact_intervals(hostile: Table)
 def test_a_table_wraps_between_words_and_keeps_its_figures_whole() -> None:
     rows = [("one arm of a study", "50.0 (40 to 60)"), ("b", "60.0")]
     text = table_text(("arm", "right %"), rows, figures={"right %"}, notes=["a note"], width=30)
-    assert [" ".join(line.split()) for line in text.splitlines() if line.strip(" ─")] == [
-        "arm right %",
-        "one arm of a 50.0 (40 to 60)",
-        "study",
-        "b 60.0",
-        "a note",
-    ]
+    assert "50.0 (40 to 60)" in text
+    assert [line.split()[0] for line in text.splitlines() if line.strip(" ─")] == ["arm", "one", "study", "b", "a"]
 
 
 # Scores on a terminal, their notes and details

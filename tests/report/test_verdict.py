@@ -194,27 +194,11 @@ def test_the_best_of_several_against_the_next() -> None:
     )
 
 
-def test_the_best_ones_that_cannot_be_told_apart() -> None:
-    assert found(a="-" * 40, b="+" * 30 + "-" * 10, c="+" * 29 + "-" * 11).startswith(
-        "b (75.0 % correct by match) is highest of 3 runs; "
-        "no difference found between b and c: b is ahead by 2.5 points of match, 95 % "
-    )
-
-
 def test_of_many_runs_the_highest_is_compared_with_the_first() -> None:
     many = dict.fromkeys("bcdef", "+" + "-" * 9)
     assert found(a="-" * 10, **many, g="+" * 10).startswith(
         "g (100.0 % correct by match) is highest of 7 runs; g beats a by 100.0 points of match, "
     )
-
-
-def test_other_measures_are_given_in_the_direction_of_the_sentence() -> None:
-    def said(answer: str) -> list[Transcript]:
-        return [transcript(f"q{n}", said=[answer], consensus=None, answer=answer) for n in range(9)]
-
-    sentence = finding_of(a=said("It is Lake Baikal."), b=said("Lake Chad"))
-    assert sentence.startswith("a beats b by 100.0 points of match, ")
-    assert sentence.endswith("; by EM +0.0 (p = 1.000), F1 +16.7 (p = 0.0039).")
 
 
 def test_arms_that_are_read_unequally_are_named() -> None:

@@ -44,9 +44,7 @@ def test_each_item_gets_its_number_in_order(scorer: Callable[[str], CommandScore
     [
         ("print(1)", "printed 1 lines for 2 items; expected one number per item"),
         ("print('0.5\\nnan')", "line 2 of its output is 'nan'; expected a finite number"),
-        ("print('9' * 400 + '\\n1')", "line 1 of its output is '999"),
         ("print('[' * 100000 + '\\n1')", "line 1 of its output is '[[["),
-        ("print('{\"score\": true}\\n1')", "expected a finite number"),
         ("raise SystemError('no checkpoint\\n')", "ended with status 1; its last line on stderr: 'SystemError"),
         ("sys.stdout.buffer.write(b'\\xff\\n1')", "line 1 of its output is"),
     ],

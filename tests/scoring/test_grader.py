@@ -42,9 +42,6 @@ def test_every_task_has_worked_examples_of_both_grades_that_are_read_as_such(tas
     # The next example's question follows each grade but the last.
     assert grades == [example["right"] for example in EXAMPLES[task]]
     assert {True, False} == set(grades)
-    for asked in ("step by step", "[True]", "[False]"):
-        assert asked in user.content
-    assert "step by step" in user.content.rpartition("</answer>")[2]
 
 
 def test_a_task_without_examples_is_refused() -> None:

@@ -26,9 +26,13 @@ def arm(name: str, values: list[Any], *, datasets: list[str] | None = None, metr
     return ArmValues(name=name, values={metric: held}, questions=questions, first_metric=metric, metrics=(metric,))
 
 
-def two(both: int, only_left: int, only_right: int, neither: int) -> tuple[ArmValues, ArmValues]:
+def answers(both: int, only_left: int, only_right: int, neither: int) -> tuple[list[float], list[float]]:
     left = [1.0] * (both + only_left) + [0.0] * (only_right + neither)
-    right = [1.0] * both + [0.0] * only_left + [1.0] * only_right + [0.0] * neither
+    return left, [1.0] * both + [0.0] * only_left + [1.0] * only_right + [0.0] * neither
+
+
+def two(*counts: int) -> tuple[ArmValues, ArmValues]:
+    left, right = answers(*counts)
     return arm("left", left), arm("right", right)
 
 
@@ -126,13 +130,6 @@ def test_only_shared_questions_count_and_failed_ones_are_counted_apart() -> None
     assert paired_test(left, restricted_to(right, []), "em") is None
 
 
-def test_the_pairs_on_one_metric_are_one_family() -> None:
-    first, second = two(10, 1, 9, 0)
-    twice = pytest.approx(2 * paired_test(first, second, "em").p)
-    found = paired_tests([(first, second), (first, replace(second, name="third"))])
-    assert [(test.right, test.p_holm) for test in found] == [("right", twice), ("third", twice)]
-
-
 def failing(name: str, values: list[Any], metric: str = "em") -> ArmValues:
     """An arm whose questions without a value have failed."""
     held = arm(name, values, metric=metric)
@@ -160,13 +157,6 @@ def test_a_difference_that_failed_debates_could_undo_is_not_significant() -> Non
     assert found.significant
 
 
-def test_correct_and_the_metric_that_it_is_are_one_test() -> None:
-    entries = [transcript("q0", said=[BAIKAL], consensus=True, answer=BAIKAL)]
-    arms = read_arm("a", entries), read_arm("b", entries)
-    assert [test.metric for test in paired_tests([arms], ["correct", "match", "f1"])] == ["match", "f1"]
-    assert [test.metric for test in paired_tests([arms], ["correct"])] == ["correct"]
-
-
 def test_tests_within_datasets_are_those_of_statsmodels() -> None:
     # p and corrected p of statsmodels 0.15: mcnemar(exact=True), then multipletests(method="holm") over all four.
     flips = {
@@ -178,14 +168,9 @@ def test_tests_within_datasets_are_those_of_statsmodels() -> None:
     datasets = ["nq"] * 40 + ["fever"] * 40
 
     def pair(other: str) -> tuple[ArmValues, ArmValues]:
-        left: list[float] = []
-        right: list[float] = []
-        for name in ("nq", "fever"):
-            only_left, only_right, *_ = flips[other, name]
-            rest = [0.0] * (40 - only_left - only_right)
-            left += [1.0] * only_left + [0.0] * only_right + rest
-            right += [0.0] * only_left + [1.0] * only_right + rest
-        return arm("a", left, datasets=datasets), arm(other, right, datasets=datasets)
+        counts = [flips[other, name][:2] for name in ("nq", "fever")]
+        (left, right), (more_left, more_right) = (answers(0, *each, 40 - sum(each)) for each in counts)
+        return arm("a", left + more_left, datasets=datasets), arm(other, right + more_right, datasets=datasets)
 
     pairs = [pair("b"), pair("c")]
     found = paired_tests_by_dataset(pairs)

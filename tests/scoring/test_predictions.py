@@ -34,15 +34,12 @@ def opened(folder: Path, *lines: dict[str, Any] | str, questions: Sequence[Quest
         ({"id": 1, "answer": " Lake  Baikal"}, "Lake Baikal", "ok"),
         ({"id": "2", "answer": "--"}, "--", "ok"),
         ({"id": "3", "answer": "(b)"}, "B", "ok"),
-        ({"id": "3", "answer": "Garda"}, "Garda", "ok"),
         ({"id": "1", "answer": None}, None, "abstained"),
         ({"id": "1", "answer": " \n"}, None, "abstained"),
         # Raw text is read as a debater's reply.
         ({"id": "1", "output": "<think>[Como]</think>It must be deep. The answer is [Baikal]."}, "Baikal", "ok"),
         ({"id": "2", "output": "Nobody knows."}, None, "abstained"),
         ({"id": "3", "output": '{"step_by_step_thinking": "(A) is too shallow", "answer_choice": "B"}'}, "B", "ok"),
-        ({"id": "3", "output": "So the answer is (B)."}, "B", "ok"),
-        ({"id": "3", "output": None}, None, "abstained"),
     ],
 )
 def test_an_answer_or_the_text_of_a_model_is_read(
@@ -50,13 +47,6 @@ def test_an_answer_or_the_text_of_a_model_is_read(
 ) -> None:
     found = {each.id: each for each in opened(tmp_path, line).transcripts()}[str(line["id"])]
     assert (found.answer, found.status) == (answer, status)
-
-
-def test_what_has_no_answer_is_wrong_and_only_raw_text_can_be_unreadable(tmp_path: Path) -> None:
-    lines = [{"id": "1", "answer": None}, {"id": "2", "output": "So it is the Nile."}, {"id": "3", "output": None}]
-    scores = scores_of(opened(tmp_path, *lines).transcripts())
-    assert (scores.abstained, scores.correct.value) == (1, pytest.approx(1 / 3))
-    assert (scores.parse_failures["speak"].value, scores.parse_failures["speak"].n) == (0.5, 2)
 
 
 def test_a_prediction_is_a_debate_of_one_with_no_calls(tmp_path: Path) -> None:
@@ -77,6 +67,7 @@ def test_questions_without_a_line_and_answers_of_another_task_are_said(
     assert {each.id: each.answer for each in transcripts} == {"2": "Nile", "3": "1", "1": None}
     scores = scores_of(transcripts)
     assert (scores.metrics["em"].value, scores.metrics["em"].n, scores.abstained) == (0.5, 2, 1)
+    assert "speak" not in scores.parse_failures, "only raw text can be unreadable"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +77,6 @@ def test_questions_without_a_line_and_answers_of_another_task_are_said(
         ({"answer": "x"}, "id: Field required"),
         ({"id": "1", "answer": "x", "output": "x"}, "expected one of 'answer' and 'output', found both"),
         ('{"id": "1", "answer": NaN}', "answer: expected a text or a finite number, found nan"),
-        ({"id": "1", "answer": ["x"]}, "answer: "),
         ({"id": "1", "answer": "x", "repeat": -1}, "repeat: "),
         ({"id": "9", "answer": "x"}, "found question id '9', which is not among the 3 questions of the data"),
         ({"id": 2, "answer": "x"}, "question '2', repeat 0, is already on line 1"),

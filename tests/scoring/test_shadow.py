@@ -11,6 +11,7 @@ import pytest
 import madke
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.question import Question
+from madke.models.scripted import ScriptedChat
 from madke.scoring.gates import Shadow, gate_lines
 from madke.scoring.scores import scores_of
 
@@ -27,23 +28,19 @@ SPOKEN: Mapping[str, tuple[tuple[str, str, str], tuple[str, str, str]]] = {
 QUESTIONS = [Question(id=name, question=f"Which one ({name})?", answers=("A",)) for name in SPOKEN]
 
 
-class Speaking:
-    """Says what SPOKEN holds; each call has another number of tokens."""
-
-    name = "speaking"
-
-    async def complete(self, request: ChatRequest) -> Completion:
-        purpose = request.purpose
-        text = "Nothing can be said."
-        if purpose.stage in ("speak", "reply"):
-            answer = SPOKEN[purpose.question][purpose.round - 1][int(purpose.agent.split()[-1]) - 1]
-            text = f"I looked. The answer is {answer}." if answer else "I do not see it."
-        size = sum(len(message.content) for message in request.messages)
-        return Completion(text=text, usage=Usage(prompt_tokens=size, completion_tokens=len(text)))
+def spoken(request: ChatRequest) -> Completion:
+    """What SPOKEN holds; each call has another number of tokens."""
+    purpose = request.purpose
+    text = "Nothing can be said."
+    if purpose.stage in ("speak", "reply"):
+        answer = SPOKEN[purpose.question][purpose.round - 1][int(purpose.agent.split()[-1]) - 1]
+        text = f"I looked. The answer is {answer}." if answer else "I do not see it."
+    size = sum(len(message.content) for message in request.messages)
+    return Completion(text=text, usage=Usage(prompt_tokens=size, completion_tokens=len(text)))
 
 
 def debated(tmp_path: Path, name: str = "run", **settings: Any) -> madke.Run:
-    return madke.run(QUESTIONS, protocol="mad", settings=settings, model=Speaking(), out=tmp_path / name)
+    return madke.run(QUESTIONS, protocol="mad", settings=settings, model=ScriptedChat(spoken), out=tmp_path / name)
 
 
 def shadow_in(run: madke.Run) -> Shadow:

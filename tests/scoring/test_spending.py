@@ -2,13 +2,14 @@
 
 import asyncio
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from madke.core.chat import ChatRequest, Completion, Message, Outcome, Purpose, Usage
+from madke.core.chat import ChatRequest, Completion, Message, Purpose, Usage
 from madke.models.prices import Price
+from madke.models.scripted import ScriptedChat
 from madke.models.store import CallStore
 from madke.scoring.scored import run_spending
 from tests.support.pipelines import stored
@@ -18,24 +19,15 @@ PRICES = {"m": Price(prompt=2, cached=1, completion=10)}
 MILLION = Usage(prompt_tokens=1_000_000)
 
 
-@dataclass
-class Answering:
-    """A model that answers everything with this."""
-
-    name: str = "m"
-    outcome: Outcome = "ok"
-    usage: Usage = field(default_factory=lambda: MILLION)
-
-    async def complete(self, request: ChatRequest) -> Completion:
-        return Completion(text="x", outcome=self.outcome, usage=self.usage)
-
-
-def ask(model: Answering, file: Path, *, payer: str = "one", stage: str = "speak") -> None:
+def ask(
+    file: Path, *, model: str = "m", payer: str = "one", stage: str = "speak", usage: Usage = MILLION, **reply: Any
+) -> None:
     """Make a call through the call store."""
+    chat = ScriptedChat([Completion(text="x", usage=usage, **reply)], name=model)
     purpose = Purpose(question="1", stage=stage, agent=payer, round=1)
     request = ChatRequest(messages=(Message(role="user", content="p"),), purpose=purpose, temperature=0, max_tokens=9)
     with CallStore(file) as store:
-        asyncio.run(stored(model, store, payer=payer).complete(request))
+        asyncio.run(stored(chat, store, payer=payer).complete(request))
 
 
 @pytest.fixture
@@ -49,27 +41,25 @@ def arm(tmp_path: Path) -> Path:
 
 
 def test_of_calls_that_arms_share_those_count_that_the_arm_made(arm: Path, tmp_path: Path) -> None:
-    ask(Answering(), tmp_path / "calls.sqlite", payer="earlier")
+    ask(tmp_path / "calls.sqlite", payer="earlier")
     assert run_spending(arm, PRICES) is None
-    ask(Answering(), tmp_path / "calls.sqlite")
+    ask(tmp_path / "calls.sqlite")
     assert run_spending(arm, PRICES).cost == {"speak": 2.0}
 
 
 def test_a_run_of_its_own_made_all_calls_of_its_store(tmp_path: Path) -> None:
     run = write_run(tmp_path)
-    ask(Answering(), run / "calls.sqlite", payer="")
+    ask(run / "calls.sqlite", payer="")
     assert run_spending(run, PRICES).cost == {"speak": 2.0}
 
 
 def test_cost_is_by_stage_of_failed_calls_too_and_names_the_models_without_a_price(arm: Path, tmp_path: Path) -> None:
     used = Usage(prompt_tokens=1_000_000, cached_tokens=500_000, completion_tokens=100_000)
-    for model, stage in (
-        (Answering(usage=used), "speak"),
-        (Answering(usage=used, outcome="refused"), "reply"),
-        (Answering(usage=used, name="free"), "speak"),
-        (Answering(usage=Usage(), name="a search"), "search"),
-    ):
-        ask(model, tmp_path / "calls.sqlite", stage=stage)
+    calls = tmp_path / "calls.sqlite"
+    ask(calls, usage=used)
+    ask(calls, usage=used, outcome="refused", stage="reply")
+    ask(calls, usage=used, model="free")
+    ask(calls, usage=Usage(), model="a search", stage="search")
     found = run_spending(arm, PRICES)
     assert found.cost == pytest.approx({"speak": 2.5, "reply": 2.5})
     assert found.unpriced == ("free",)

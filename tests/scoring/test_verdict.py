@@ -1,18 +1,10 @@
 """The confidence sequence of a paired difference, and the verdict that rests on two of them."""
 
-from math import exp, log, prod
+from math import log
 
 import pytest
 
-from madke.scoring.verdict import (
-    BETS,
-    WEIGHTS,
-    confidence_sequence,
-    log_capital,
-    planned_questions,
-    questions_needed,
-    verdict_of,
-)
+from madke.scoring.verdict import confidence_sequence, log_capital, verdict_of
 
 
 def outcomes(call: str, vote: str, debate: str, alone: str = "") -> dict[str, dict[str, float]]:
@@ -22,16 +14,6 @@ def outcomes(call: str, vote: str, debate: str, alone: str = "") -> dict[str, di
         name: {f"q{n}": float(mark == "+") for n, mark in enumerate(marks) if mark != " "}
         for name, marks in arms.items()
     }
-
-
-def test_the_capital_is_the_mean_of_the_products_of_all_bets() -> None:
-    values = [1.0, 0.5, 0.5, 0.0, 1.0]
-    won = sum(
-        weight * prod(1 - bet + bet * value / 0.4 for value in values)
-        for bet, weight in zip(BETS, WEIGHTS, strict=True)
-    )
-    assert exp(log_capital({1.0: 2, 0.5: 2, 0.0: 1}, 0.4)) == pytest.approx(won)
-    assert sum(WEIGHTS) == pytest.approx(1)
 
 
 def test_the_interval_is_where_neither_gambler_has_made_40_of_1() -> None:
@@ -67,14 +49,6 @@ def test_not_decided_says_how_many_more() -> None:
     assert verdict_of(outcomes(call, call, debate), margin=1 / 30).more is not None
     nothing = verdict_of({"alone": {}, "rag": {}, "votes": {}, "debate": {}})
     assert (nothing.outcome, nothing.more, nothing.vote.gain.n) == ("open", None, 0)
-
-
-def test_the_plan_says_how_many_questions_a_gain_takes() -> None:
-    counts = [planned_questions(margin) for margin in (0.3, 0.2, 0.1, 0.05)]
-    assert counts == sorted(counts)
-    assert counts[-1] > 3 * counts[-2]
-    assert questions_needed([], 0.0) is None
-    assert questions_needed([0.0] * 10, 0.0) is None
 
 
 def test_simulated_studies_keep_their_promises() -> None:
