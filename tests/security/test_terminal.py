@@ -47,14 +47,16 @@ def test_text_and_json_for_a_terminal_hold_nothing_that_steers(text: str) -> Non
     assert json.loads(line) == {text: [text]}
 
 
-def test_a_log_line_neither_steers_nor_tells_a_key(
+def test_a_log_line_neither_steers_nor_tells_a_secret(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-2718281828\n")
-    record = logging.LogRecord("httpx2", logging.INFO, "x", 1, "GET http://u:sk-canary-2718281828@h %s", (ALL,), None)
-    LogHandler().emit(record)
+    told = logging.Logger("some.library")
+    told.addHandler(LogHandler())
+    address = "https://user:pass@h.example/gateway-token-2718281828/v1/models?key=314159265358979"
+    told.warning("GET %s failed: sk-canary-2718281828 %s", address, ALL)
     line = capsys.readouterr().err
-    assert line.startswith("httpx2: GET ")
+    assert line.startswith("some.library: GET https://h.example/~cec8f172/v1/models failed: ")
     assert not steering(line)
     assert "canary" not in line
 
@@ -85,7 +87,7 @@ IN_A_NAME = ALL.replace("/", "")
 
 @pytest.fixture(scope="module")
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Files that a stranger sent: two run directories, an index, prompts, sources and a recipe, hostile throughout."""
+    """Files that a stranger sent: two run directories, an index, prompts and sources, hostile throughout."""
     folder = tmp_path_factory.mktemp("stranger")
     debate = transcript(
         f"q{ALL}",
@@ -117,14 +119,6 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Any:
     passage = {"source": "wiki", "key": ALL, "title": f"T{ALL}", "text": f"t {ALL}", "url": f"https://x/{ALL}"}
     pools = [{**each, "passages": [passage], "partial": {"google": ALL}} for each in questions]
     (folder / "pools.jsonl").write_text("".join(json.dumps(each) + "\n" for each in pools))
-    recipe = {
-        "title": f"t{ALL}",
-        "source": f"s{ALL}",
-        "about": ALL,
-        "base": {"protocol": "standard"},
-        "arms": {"a": {}},
-    }
-    (folder / "recipe.yaml").write_text(json.dumps(recipe))
     reply = f"{ALL} [0] [No] the answer is [{ALL}y]"
     (folder / "script.json").write_text(json.dumps([{"reply": reply}]))
     (folder / "first.json").write_text(json.dumps([{"question": "q", "reply": reply}]))
@@ -133,21 +127,14 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 STRANGERS = {
     "report": ("report", "A", "B", "--question", f"q{ALL}"),
-    "report as a page": ("report", "A", "--out", "PAGE"),
     "verbose": ("--verbose", "score", "A"),
-    "score as JSON": ("score", "A", "--json"),
     "score with details": ("score", "A", "B", "--details"),
-    "score by dataset": ("score", "A", "--by-dataset"),
     "score of a broken run": ("score", "BROKEN"),
     "compare": ("compare", "A", "B"),
-    "annotate": ("annotate", "sample", "A", "--out", "SHEET"),
     "index info": ("index", "info", "INDEX"),
-    "protocols": ("protocols", "--prompts", "prompts"),
     "protocols show": ("protocols", "show", "mine", "--prompts", "prompts"),
     "doctor": ("doctor",),
     "ask a source": ("ask", "q", "--sources", f"mine{ALL}"),
-    "ablate": ("ablate", "recipe.yaml", "--data", "DATA", "--out", "EXPERIMENT", "--plan"),
-    "plan of a run": ("run", "DATA", "--protocol", "standard", "--out", "OUT", "--plan"),
     # The second question has no reply, so that its failure is listed.
     "run": ("run", "DATA", "--pools", "pools.jsonl", "--model", "scripted/first.json", "--out", "OUT"),
     "a missing file": ("run", f"no such {ALL.replace(chr(0), '')}"),
@@ -173,7 +160,7 @@ def test_what_a_stranger_sent_does_not_steer(
         "BROKEN": stranger / f"broken{IN_A_NAME}",
         "INDEX": stranger / f"index{IN_A_NAME}",
         "DATA": stranger / f"data{IN_A_NAME}.jsonl",
-        **{place: stranger / f"{place}{IN_A_NAME}" for place in ("PAGE", "SHEET", "EXPERIMENT", "OUT")},
+        "OUT": stranger / f"out{IN_A_NAME}",
     }
     words = [str(places.get(word, word)) for word in STRANGERS[name]]
     if name in IN_A_PROCESS:

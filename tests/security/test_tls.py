@@ -1,4 +1,4 @@
-"""Certificates are checked wherever something is asked over HTTPS, and no redirect leaves TLS or takes a key along."""
+"""Certificates are checked wherever something is asked over HTTPS."""
 
 import hashlib
 import subprocess
@@ -35,14 +35,14 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @contextmanager
-def server(certificate: Any = None, send_on: Any = None) -> Iterator[Any]:
-    """Gives ``CONTENT``, or sends on to another address; over TLS where there is a certificate."""
+def server(certificate: Path) -> Iterator[Any]:
+    """Gives ``CONTENT`` over TLS."""
     asked = []
 
     class Handler(QuietHandler):
         def do_GET(self) -> None:
             asked.append(dict(self.headers))
-            self.answer(*((302, {"Location": send_on}, b"") if send_on else (200, {}, CONTENT)))
+            self.answer(200, {}, CONTENT)
 
         do_POST = do_GET
 
@@ -84,13 +84,6 @@ def test_a_web_search_checks_the_certificate(certificate: Any, search: Callable[
         hits = search(url)
     assert "certificate is not trusted" in str(hits.error)
     assert not asked
-
-
-def test_a_web_search_follows_no_redirect(search: Callable[[str], Hits]) -> None:
-    with server() as (other, others), server(send_on=f"{other}/search") as (url, asked):
-        hits = search(url)
-    assert "302" in str(hits.error)
-    assert (len(asked), len(others)) == (1, 0)
 
 
 @pytest.mark.parametrize("address", ["http://user:secret@127.0.0.1:9", "http://127.0.0.1:9/?key=secret"])
