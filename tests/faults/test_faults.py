@@ -95,7 +95,6 @@ PASSING = {
     "500": Fault(error(500, f"The answer is [{TRAP}]."), "HTTP 500"),
     "invalid JSON": Fault((200, {}, f'{{"choices": [{{"message": {{"content": "[{TRAP}]'), "not JSON"),
     "error with 200": Fault(error(200, f"The answer is [{TRAP}]."), "without a reply"),
-    "finish reason error": Fault(chat(f"The answer is [{TRAP}].", finish_reason="error"), "without a reply"),
 }
 """What a server says that may pass."""
 
@@ -111,13 +110,12 @@ LASTING = {
     "only reasoning at length": Fault(chat(f"<think>It is [{TRAP}]", finish_reason="length"), "max_tokens"),
     "the key": Fault(chat(f"The answer is [{TRAP}]. Bearer {KEY}"), "API key"),
     "refusal": Fault(chat(None, refusal=f"I will not say [{TRAP}]."), "refused"),
-    "content filter": Fault(chat(f"The answer is [{TRAP}].", finish_reason="content_filter"), "filter"),
     "Retry-After of a year": Fault(error(429, "quota", {"Retry-After": str(365 * 86400)}), "wait longer than 120 s"),
     "endless reply": Fault(flood, f"longer than {MAX_REPLY:,} bytes"),
 }
 """What the same request would meet again."""
 
-QUESTIONS = 11
+QUESTIONS = 10
 """One for each fault of a run, and at least one that nothing happens to."""
 
 

@@ -11,7 +11,6 @@ import pytest
 from madke.core.errors import CallError
 from madke.models.chat_models import close
 from madke.models.openai_client import AzureChat, OpenAIChat
-from madke.models.transport import Transport
 from tests.support.canary import NAMES, leaks, run
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke
@@ -72,49 +71,28 @@ def test_a_run_whose_server_repeats_keys_and_headers_and_has_a_secret_in_its_pat
         assert_no_leak(tmp_path, ended, {**keys, "PATH": SECRET})
 
 
-@pytest.mark.parametrize(
-    ("kind", "status", "transport"), [("openai", 301, "aiohttp"), ("openai", 307, "httpx"), ("azure", 308, "aiohttp")]
-)
-def test_a_redirect_to_another_host_does_not_get_the_key(
-    monkeypatch: pytest.MonkeyPatch, kind: str, status: int, transport: Transport
-) -> None:
+def test_a_redirect_to_another_host_does_not_get_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, key in PLAIN.items():
         monkeypatch.setenv(name, key)
+
+    async def complete(*models: OpenAIChat) -> None:
+        for model in models:
+            with suppress(CallError):
+                await model.complete(chat_request())
+            await close(model)
+
     with openai_server(chat()) as other:
         elsewhere = other.url.replace("127.0.0.1", "localhost")
-        with openai_server((status, {"Location": f"{elsewhere}/chat/completions"}, {})) as server:
-            if kind == "openai":
-                model = OpenAIChat("m", base_url=server.url, transport=transport)
-            else:
-                model = AzureChat("m", endpoint=server.url)
-
-            async def complete() -> None:
-                with suppress(CallError):
-                    await model.complete(chat_request())
-                await close(model)
-
-            asyncio.run(complete())
-            assert any(key in value for key in PLAIN.values() for value in server.requests[0].headers.values())
-    assert not any(key in value for key in PLAIN.values() for seen in other.requests for value in seen.headers.values())
-
-
-@pytest.mark.slow
-def test_a_traceback(tmp_path: Path) -> None:
-    prelude = (
-        "import openai\nasync def broken(self, *a, **k): raise ZeroDivisionError(f'a bug at {self.base_url}')\n"
-        "openai.AsyncOpenAI.post = broken"
-    )
-    with openai_server(debating) as server:
-        keys = {**PLAIN, "OPENAI_BASE_URL": server.url.replace("/v1", f"/{SECRET}/v1")}
-        done = run(*arguments(tmp_path, None), folder=tmp_path, keys=keys, prelude=prelude)
-    assert "Traceback" in done.err
-    assert "a bug at http://127.0.0.1" in done.err
-    assert_no_leak(tmp_path, done, {**PLAIN, "PATH": SECRET})
+        with openai_server((307, {"Location": f"{elsewhere}/chat/completions"}, {})) as server:
+            by_httpx = OpenAIChat("m", base_url=server.url, transport="httpx")
+            asyncio.run(complete(OpenAIChat("m", base_url=server.url), by_httpx, AzureChat("m", endpoint=server.url)))
+    assert len(server.requests) == 3
+    assert all(any(key in str(seen.headers) for key in PLAIN.values()) for seen in server.requests)
+    assert other.requests == []
 
 
 @pytest.mark.slow
 def test_doctor(tmp_path: Path) -> None:
-    """With an endpoint that is gone, and with one that answers."""
     sources = tmp_path / "sources.yaml"
     sources.write_text("wiki: {http: {preset: serper}}\ngoogle: {http: {preset: serper, body: {gl: us}}}\n")
     key = PLAIN["OPENAI_API_KEY"]
@@ -123,12 +101,9 @@ def test_doctor(tmp_path: Path) -> None:
     with openai_server(chat()) as server:
         host = server.url.removeprefix("http://").removesuffix("/v1")
         keys = {**PLAIN, "MADKE_SOURCES": str(sources), "OPENAI_BASE_URL": f"http://user:{key}@{host}/v1?api_key={key}"}
-        there = run("doctor", folder=tmp_path, keys=keys, prelude=without)
-    gone = run("doctor", folder=tmp_path, keys=keys, prelude=without)
-    assert "answers with status" in there.out
-    assert "does not answer" in gone.out
-    for ended in (there, gone):
-        assert_no_leak(tmp_path, ended, PLAIN)
+        done = run("doctor", folder=tmp_path, keys=keys, prelude=without)
+    assert "answers with status" in done.out
+    assert_no_leak(tmp_path, done, PLAIN)
 
 
 @pytest.mark.slow

@@ -28,8 +28,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Any:
     file = tmp_path_factory.mktemp("tls") / "both.pem"
     names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
     command = ["openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048", "-days", "2", *names]
-    made = subprocess.run([*command, "-keyout", file, "-out", f"{file}.crt"], capture_output=True, check=True)
-    assert made.returncode == 0
+    subprocess.run([*command, "-keyout", file, "-out", f"{file}.crt"], capture_output=True, check=True)
     file.write_bytes(file.read_bytes() + file.with_suffix(".pem.crt").read_bytes())
     return file
 

@@ -50,26 +50,6 @@ def test_no_module_of_the_folder_is_imported(cloned: Path) -> None:
         assert not (cloned / "RAN").exists(), (cloned / "RAN").read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("file", "ours", "choice"),
-    [
-        ("sources.yaml", "google", ("--sources", "evil")),
-        ("models.yaml", "openai/gpt-4o-mini", ("--model", "evil")),
-    ],
-)
-def test_no_entry_of_a_file_that_nobody_named_is_run(
-    cloned: Path, file: str, ours: str, choice: tuple[str, ...]
-) -> None:
-    """Such an entry may be refused; it may not run."""
-    (cloned / file).write_text(f"evil: {{python: 'evil:it'}}\n{ours}: {{python: 'evil:it'}}\n")
-
-    for command in (RUN_IT, (*RUN_IT[:-1], "other", *choice)):
-        called(cloned, *command)
-
-    assert not (cloned / "RAN").exists()
-
-
 def test_a_task_of_code_runs_only_where_the_command_line_names_it(cloned: Path) -> None:
     write_questions(cloned, "evil:it")
 
