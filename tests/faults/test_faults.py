@@ -106,7 +106,6 @@ EMPTY = {
 
 LASTING = {
     "401": Fault(error(401, f"No key for [{TRAP}]"), "HTTP 401"),
-    "no quota": Fault(error(429, f"Pay for [{TRAP}]", code="insufficient_quota"), "HTTP 429"),
     "only reasoning at length": Fault(chat(f"<think>It is [{TRAP}]", finish_reason="length"), "max_tokens"),
     "the key": Fault(chat(f"The answer is [{TRAP}]. Bearer {KEY}"), "API key"),
     "refusal": Fault(chat(None, refusal=f"I will not say [{TRAP}]."), "refused"),

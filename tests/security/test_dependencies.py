@@ -31,9 +31,7 @@ def test_only_what_was_looked_up_counts(packages: Any, status: int, said: str) -
 
 
 def test_the_lock_file_has_the_versions_of_the_constraints_with_hashes_and_no_addresses() -> None:
-    constraints, lock = (
-        ROOT.joinpath(name).read_text(encoding="utf-8") for name in ("constraints.txt", "requirements.lock")
-    )
+    constraints, lock = (ROOT.joinpath(name).read_text() for name in ("constraints.txt", "requirements.lock"))
     assert pinned(lock) == pinned(constraints)
     assert "://" not in lock
     for entry in re.split(r"\n(?=\w)", lock)[1:]:

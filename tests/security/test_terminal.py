@@ -121,7 +121,6 @@ STRANGERS = {
     "run": ("run", DATA, "--pools", "pools.jsonl", "--model", "scripted/first.json", "--out", OUT),
     "a missing file": ("run", f"no such {ALL.replace(chr(0), '')}"),
     "an unknown option": ("run", "x", f"--{ALL}"),
-    "a bad source": ("ask", "q", "--sources", f"s{ALL}=nowhere{ALL}"),
     "ask": ("ask", f"Which {ALL}?", "--sources", "none", "--model", "scripted/script.json"),
 }
 

@@ -176,7 +176,6 @@ def test_what_a_debate_cannot_give_is_refused(upstream: Upstream, tmp_path: Path
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "user", "content": "  "}]}, "messages"),
         ({"messages": [{"role": "user", "content": image}]}, "messages"),
-        ({"messages": [*WITH_TOOLS[:3]]}, "messages"),
         ({"messages": [{"role": "oracle", "content": "x"}]}, "messages.0.role"),
     ]
     with serving(tmp_path, upstream) as server:
