@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from madke.audit import audit_questions
@@ -106,16 +105,3 @@ class NoForm(Model):
 class FailsNowAndThen(Model):
     def judge(self, text: str, body: Any, nth: int) -> Any:
         return (404, {}, {"error": {"message": "out of memory\x1b[31m"}}) if nth % 2 else super().judge(text, body, nth)
-
-
-def breaks_every_second_connection(model: Model) -> Callable[[dict[str, Any], int], Reply]:
-    """The model behind a server that resets every second request, as one does that closes idle connections."""
-    answered: list[int] = []
-
-    def reply(body: dict[str, Any], n: int) -> Reply:
-        if n % 2 and len(answered) < len(STAGES):
-            raise ConnectionResetError
-        answered.append(n)
-        return model(body, len(answered))
-
-    return reply

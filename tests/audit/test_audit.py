@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from madke.audit import CASES, STAGES, Audit, Findings, Share, advice, findings_of
-from madke.cli.doctor import audit_lines
 from madke.engine.variant import load_variant
 from madke.models.openai_client import OpenAIChat
 from tests.audit import models
@@ -63,7 +62,14 @@ def test_a_fault_is_found_and_leads_to_an_advice(model: str, figures: dict[str, 
 
 
 def test_a_connection_that_breaks_is_tried_once_more() -> None:
-    found = audited(models.breaks_every_second_connection(models.Model()))
+    good = models.Model()
+
+    def reply(body: Any, n: int) -> Reply:
+        if n == 2:
+            raise ConnectionResetError
+        return good(body, n if n == 1 else n - 1)
+
+    found = audited(reply)
     assert (found.calls, found.failed) == (15, 0)
 
 
@@ -113,7 +119,3 @@ def unread(*stages: str, **changes: Any) -> Findings:
 )
 def test_each_advice_has_its_finding(found: Findings, sentence: str) -> None:
     assert advice(found) == sentence
-    lines = list(audit_lines(replace(found, errors=("no such model " * 40,)), "http://127.0.0.1:11434/v1"))
-    assert len(lines) <= 24
-    assert max(map(len, lines)) <= 80, max(lines, key=len)
-    assert not any("0 of 0" in line for line in lines)

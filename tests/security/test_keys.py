@@ -2,19 +2,15 @@
 
 import asyncio
 import json
-import logging
-import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from madke._util.terminal import LogHandler
 from madke.core.errors import CallError
 from madke.models.chat_models import close
 from madke.models.openai_client import AzureChat, OpenAIChat
-from madke.models.transport import Transport
 from tests.support.canary import NAMES, leaks, run
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke
@@ -25,6 +21,9 @@ from tests.support.search_server import Reply, SearchServer, Seen
 PLAIN = {name: f"sk-canary-{name.lower()}-{n}718281828459" for n, name in enumerate(NAMES)}
 UNUSUAL = {name: f"{name[:3]}+Zq8/x=='\"%&<{n}>\\y.q{n}5772156649\n" for n, name in enumerate(NAMES)}
 """Keys that are written otherwise in addresses, JSON and HTML, each read from a file with its line end."""
+
+SECRET = "gateway-token-271828182845904"
+"""As part of an endpoint's path."""
 
 
 def arguments(folder: Any, url: Any, *more: Any, n: int = 2) -> Any:
@@ -45,109 +44,55 @@ def said(content: Any) -> Any:
         chat(f"[Yes] the answer is [{content}] [0]", reasoning_content=content),
         chat(None, refusal=f"I refuse {content}"),
         error(401, f"Incorrect API key provided: {content}. You can find your key at https://platform.example/keys."),
-        error(400, f"bad header {content}", code="invalid_request_error", param=content),
         (400, {"Content-Type": "text/html"}, page),
         (404, {"X-Echo": json.dumps(content)[1:-1]}, {"detail": content}),
-        (403, {}, {"error": content, content: 1}),
         (400, {}, content),
         error(400, f"filtered {content}", code="content_filter"),
-        error(400, f"maximum context length, {content}"),
     ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("keys", [PLAIN, UNUSUAL], ids=["plain", "unusual"])
-def test_a_run_whose_server_repeats_keys_and_headers(tmp_path: Path, keys: Any) -> None:
+def test_a_run_whose_server_repeats_keys_and_headers_and_has_a_secret_in_its_path(tmp_path: Path, keys: Any) -> None:
     def answer(body: Any, n: Any) -> Any:
         sent = server.requests[-1].headers["authorization"]
         faults = [*said(sent), *said(sent.removeprefix("Bearer "))]
         return faults[n // 2 % len(faults)] if n % 2 else debating(body, n)
 
     with openai_server(answer) as server:
-        done = run(*arguments(tmp_path, server.url, n=6), folder=tmp_path, keys=keys)
+        secrets = {**keys, "OPENAI_BASE_URL": server.url.replace("/v1", f"/{SECRET}/v1")}
+        done = run(*arguments(tmp_path, None, n=6), folder=tmp_path, keys=secrets)
+        assert server.requests[0].path == f"/{SECRET}/v1/chat/completions"
         assert server.requests[0].headers["authorization"] == f"Bearer {keys['OPENAI_API_KEY'].strip()}"
-        again = run(*arguments(tmp_path, server.url, "--replay", n=6), folder=tmp_path, keys=keys)
+        again = run(*arguments(tmp_path, None, "--replay", n=6), folder=tmp_path, keys=secrets)
     assert done.status == 1, done.err[-2000:]
     assert (tmp_path / "out" / "report.html").exists()
     for ended in (done, again):
-        assert_no_leak(tmp_path, ended, keys)
+        assert_no_leak(tmp_path, ended, {**keys, "PATH": SECRET})
 
 
-@pytest.mark.parametrize(
-    ("kind", "status", "transport"), [("openai", 301, "aiohttp"), ("openai", 307, "httpx"), ("azure", 308, "aiohttp")]
-)
-def test_a_redirect_to_another_host_does_not_get_the_key(
-    monkeypatch: pytest.MonkeyPatch, kind: str, status: int, transport: Transport
-) -> None:
+def test_a_redirect_to_another_host_does_not_get_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, key in PLAIN.items():
         monkeypatch.setenv(name, key)
+
+    async def complete(*models: OpenAIChat) -> None:
+        for model in models:
+            with suppress(CallError):
+                await model.complete(chat_request())
+            await close(model)
+
     with openai_server(chat()) as other:
         elsewhere = other.url.replace("127.0.0.1", "localhost")
-        with openai_server((status, {"Location": f"{elsewhere}/chat/completions"}, {})) as server:
-            if kind == "openai":
-                model = OpenAIChat("m", base_url=server.url, transport=transport)
-            else:
-                model = AzureChat("m", endpoint=server.url)
-
-            async def complete() -> None:
-                with suppress(CallError):
-                    await model.complete(chat_request())
-                await close(model)
-
-            asyncio.run(complete())
-            assert any(key in value for key in PLAIN.values() for value in server.requests[0].headers.values())
-    assert not any(key in value for key in PLAIN.values() for seen in other.requests for value in seen.headers.values())
-
-
-@pytest.mark.slow
-def test_a_key_inside_the_endpoint_is_refused_and_not_repeated(tmp_path: Path) -> None:
-    key = PLAIN["OPENAI_API_KEY"]
-    keys = {**PLAIN, "OPENAI_BASE_URL": f"http://user:{key}@127.0.0.1:9/v1?api_key={key}"}
-    done = run(*arguments(tmp_path, None, n=1), folder=tmp_path, keys=keys)
-    assert done.status == 2, done.err[-2000:]
-    assert "must have no user, password or query" in done.err
-    assert_no_leak(tmp_path, done, PLAIN)
-
-
-SECRET = "gateway-token-271828182845904"
-"""As part of an endpoint's path."""
-
-
-@pytest.mark.slow
-def test_a_secret_in_the_path_of_the_endpoint(tmp_path: Path) -> None:
-    with openai_server(debating) as server:
-        keys = {**PLAIN, "OPENAI_BASE_URL": server.url.replace("/v1", f"/{SECRET}/v1")}
-        done = run(*arguments(tmp_path, None), folder=tmp_path, keys=keys)
-        assert server.requests[0].path == f"/{SECRET}/v1/chat/completions"
-    assert done.status == 0, done.err[-2000:]
-    assert "DEBUG" in done.err
-    assert_no_leak(tmp_path, done, {**PLAIN, "PATH": SECRET})
-
-
-@pytest.mark.slow
-def test_a_traceback(tmp_path: Path) -> None:
-    prelude = (
-        "import openai\nasync def broken(self, *a, **k): raise ZeroDivisionError(f'a bug at {self.base_url}')\n"
-        "openai.AsyncOpenAI.post = broken"
-    )
-    with openai_server(debating) as server:
-        keys = {**PLAIN, "OPENAI_BASE_URL": server.url.replace("/v1", f"/{SECRET}/v1")}
-        done = run(*arguments(tmp_path, None), folder=tmp_path, keys=keys, prelude=prelude)
-    assert "Traceback" in done.err
-    assert "a bug at http://127.0.0.1" in done.err
-    assert_no_leak(tmp_path, done, {**PLAIN, "PATH": SECRET})
-
-
-def test_a_warning_of_a_library_hides_what_its_address_holds(capsys: pytest.CaptureFixture[str]) -> None:
-    told = logging.Logger("some.library")
-    told.addHandler(LogHandler())
-    told.warning("GET %s failed", "https://user:pass@h.example/gateway-token-2718281828/v1/models?key=314159265358979")
-    assert capsys.readouterr().err == "some.library: GET https://h.example/~cec8f172/v1/models failed\n"
+        with openai_server((307, {"Location": f"{elsewhere}/chat/completions"}, {})) as server:
+            by_httpx = OpenAIChat("m", base_url=server.url, transport="httpx")
+            asyncio.run(complete(OpenAIChat("m", base_url=server.url), by_httpx, AzureChat("m", endpoint=server.url)))
+    assert len(server.requests) == 3
+    assert all(any(key in str(seen.headers) for key in PLAIN.values()) for seen in server.requests)
+    assert other.requests == []
 
 
 @pytest.mark.slow
 def test_doctor(tmp_path: Path) -> None:
-    """With an endpoint that is gone, and with one that answers."""
     sources = tmp_path / "sources.yaml"
     sources.write_text("wiki: {http: {preset: serper}}\ngoogle: {http: {preset: serper, body: {gl: us}}}\n")
     key = PLAIN["OPENAI_API_KEY"]
@@ -156,12 +101,9 @@ def test_doctor(tmp_path: Path) -> None:
     with openai_server(chat()) as server:
         host = server.url.removeprefix("http://").removesuffix("/v1")
         keys = {**PLAIN, "MADKE_SOURCES": str(sources), "OPENAI_BASE_URL": f"http://user:{key}@{host}/v1?api_key={key}"}
-        there = run("doctor", folder=tmp_path, keys=keys, prelude=without)
-    gone = run("doctor", folder=tmp_path, keys=keys, prelude=without)
-    assert "answers with status" in there.out
-    assert "does not answer" in gone.out
-    for ended in (there, gone):
-        assert_no_leak(tmp_path, ended, PLAIN)
+        done = run("doctor", folder=tmp_path, keys=keys, prelude=without)
+    assert "answers with status" in done.out
+    assert_no_leak(tmp_path, done, PLAIN)
 
 
 @pytest.mark.slow
@@ -200,34 +142,13 @@ def test_what_is_made_of_a_run_afterwards(tmp_path: Path) -> None:
             return error(401, f"Incorrect API key provided: {key}")
         return debating(body, n)
 
-    recipe = tmp_path / "recipe.yaml"
-    arms = "arms: [{name: a}, {name: b, set: {rounds: 1}}]"
-    recipe.write_text(f"title: t\nsource: s\nabout: a\nprotocol: madke\n{arms}\n")
     with openai_server(answer) as server:
         assert madke(*arguments(tmp_path, server.url), OPENAI_API_KEY=key).returncode == 0
-        endpoint = ("--base-url", server.url)
         commands = [
-            ("score", tmp_path / "out", "--grader", "openai/m", *endpoint),
+            ("score", tmp_path / "out", "--grader", "openai/m", "--base-url", server.url),
             ("report", tmp_path / "out", "--out", tmp_path / "again.html"),
-            ("ablate", recipe, "--data", tmp_path / "questions.jsonl", "--model", "openai/m", *endpoint, "--plan"),
         ]
         for command in commands:
             done = run(*command, folder=tmp_path, keys=PLAIN)
             assert done.status in (0, 1, 2), (command, done.err[-2000:])
             assert_no_leak(tmp_path, done, PLAIN)
-
-
-@pytest.mark.slow
-def test_ctrl_c_in_the_middle(tmp_path: Path) -> None:
-    reached = threading.Event()
-
-    def hanging(body: Any, n: Any) -> Any:
-        if n > 2:
-            reached.set()
-            server.stopping.wait(60)
-        return debating(body, n)
-
-    with openai_server(hanging) as server:
-        done = run(*arguments(tmp_path, server.url), folder=tmp_path, keys=PLAIN, interrupt=reached)
-    assert done.status == 130, done.err[-2000:]
-    assert_no_leak(tmp_path, done, PLAIN)

@@ -12,7 +12,6 @@ import pytest
 from madke.core.errors import UserError
 from madke.engine.templates import MAX_BYTES
 from madke.engine.variant import load_variant
-from tests.support.cli import refused
 
 PROTOCOL = "source: mine\nfunction: vote\ndebaters: 2\n"
 
@@ -80,12 +79,6 @@ def test_a_link_inside_the_folder_is_followed(folder: Path) -> None:
     assert load_variant("mine", folder.parent).files
 
 
-def test_the_command_says_it_in_one_line(folder: Path) -> None:
-    (folder / "speak.j2").unlink()
-    os.mkfifo(folder / "speak.j2")
-    assert "speak.j2: is a pipe; expected a regular file" in refused("protocols", "--prompts", folder.parent)
-
-
 def grown(first: str, of_previous: str) -> str:
     """Twelve lines of YAML, each of which holds the line before nine times."""
     lines = (of_previous.format(n=n, nine=", ".join([f"*a{n - 1}"] * 9)) for n in range(1, 12))
@@ -96,10 +89,7 @@ YAML = {
     "aliases": (grown("a0: &a0 [lol]", "a{n}: &a{n} [{nine}]"), "expand to more than 50,000 values"),
     "merges": (grown("a0: &a0 {a: 1, b: 2}", "a{n}: &a{n} {{<<: [{nine}]}}"), "expand to more than 50,000 values"),
     "an alias in its own list": ("debaters: &d [*d]\n", "expand to more than 50,000 values"),
-    "an alias in its own mapping": ("debaters: &d {a: *d}\n", "expand to more than 50,000 values"),
-    "a merge of itself": ("debaters: &d {<<: *d}\n", "expand to more than 50,000 values"),
     "a long number": (f"rounds: {'9' * 5000}\n", "a number of 5,000 characters"),
-    "a long sexagesimal float": (f"rounds: {'1:' * 5000}1.5\n", "a number of 10,003 characters"),
     "deep": (f"debaters: {'[' * 2000}\n", "is not YAML"),
 }
 
@@ -113,12 +103,6 @@ def test_yaml_that_is_larger_than_it_looks_is_refused(folder: Path, name: str) -
     assert "protocol.yaml:" in found
 
 
-def test_a_few_aliases_and_merges_are_fine(folder: Path) -> None:
-    debaters = "debaters: [&a {name: A, persona: p}, {<<: *a, name: B}]"
-    (folder / "protocol.yaml").write_text(PROTOCOL.replace("debaters: 2", debaters))
-    assert len(load_variant("mine", folder.parent).protocol.cast) == 2
-
-
 ENDLESS = "{% for a in range(1000) %}{% for b in range(1000) %}{% for c in range(1000) %}some text" + "{% endfor %}" * 3
 RECURSIVE = "{% for x in [1, 2] recursive %}{{ loop([1, 2]) }}{{ loop([1, 2]) }}{% endfor %}"
 TEMPLATES = {
@@ -127,7 +111,6 @@ TEMPLATES = {
     "a text without an end": (ENDLESS, "makes more than 20,000,000 characters"),
     "a power": ("{{ 9 ** 9 ** 9 }}", "** is not available"),
     "a text times a number": ("{{ 'x' * 10000000000 }}", "* is not available"),
-    "bytes of a number": ("{{ (1).__class__ }}", "is unsafe"),
     "lorem ipsum": ("{{ lipsum(100000000) }}", "unknown placeholder 'lipsum'"),
     "deep brackets": ("{{ " + "(" * 20000 + "1" + ")" * 20000 + " }}", "cannot be rendered"),
 }

@@ -4,7 +4,6 @@ import json
 import logging
 import os
 import subprocess
-import sys
 import unicodedata
 from pathlib import Path
 from typing import Any, NoReturn
@@ -12,7 +11,6 @@ from typing import Any, NoReturn
 import pytest
 
 from madke._util.terminal import LogHandler, printable, printable_json
-from madke.cli.app import run_command_line
 from madke.core.transcript import PoolEntry, StageUsage
 from tests.support.cli import command, madke
 from tests.support.dataset import write_dataset
@@ -47,25 +45,27 @@ def test_text_and_json_for_a_terminal_hold_nothing_that_steers(text: str) -> Non
     assert json.loads(line) == {text: [text]}
 
 
-def test_a_log_line_neither_steers_nor_tells_a_key(
+def test_a_log_line_neither_steers_nor_tells_a_secret(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-2718281828\n")
-    record = logging.LogRecord("httpx2", logging.INFO, "x", 1, "GET http://u:sk-canary-2718281828@h %s", (ALL,), None)
-    LogHandler().emit(record)
+    told = logging.Logger("some.library")
+    told.addHandler(LogHandler())
+    address = "https://user:pass@h.example/gateway-token-2718281828/v1/models?key=314159265358979"
+    told.warning("GET %s failed: sk-canary-2718281828 %s", address, ALL)
     line = capsys.readouterr().err
-    assert line.startswith("httpx2: GET ")
+    assert line.startswith("some.library: GET https://h.example/~cec8f172/v1/models failed: ")
     assert not steering(line)
     assert "canary" not in line
 
 
-def test_a_bug_whose_message_is_hostile_does_not_steer(
+def test_a_bug_whose_message_is_hostile_neither_steers_nor_tells_a_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from madke.cli import app
 
     def broken(**_: Any) -> NoReturn:
-        raise ZeroDivisionError(f"a bug {ALL} sk-canary-2718281828")
+        raise ZeroDivisionError(f"a bug at https://h.example/gateway-token-2718281828/v1 {ALL} sk-canary-2718281828")
 
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-2718281828")
     monkeypatch.setattr(app, "app", broken)
@@ -74,7 +74,7 @@ def test_a_bug_whose_message_is_hostile_does_not_steer(
     said = capsys.readouterr().err
     assert ended.value.code == 1
     assert "Traceback" in said
-    assert "a bug" in said
+    assert "a bug at https://h.example/~cec8f172/v1 " in said
     assert "canary" not in said
     assert not steering(said)
 
@@ -82,10 +82,12 @@ def test_a_bug_whose_message_is_hostile_does_not_steer(
 IN_A_NAME = ALL.replace("/", "")
 """As part of a file's name."""
 
+RUN, DATA, OUT = f"run{IN_A_NAME}", f"data{IN_A_NAME}.jsonl", f"out{IN_A_NAME}"
+
 
 @pytest.fixture(scope="module")
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Files that a stranger sent: two run directories, an index, prompts, sources and a recipe, hostile throughout."""
+    """Files that a stranger sent: a run directory, questions, pools, replies and sources, hostile throughout."""
     folder = tmp_path_factory.mktemp("stranger")
     debate = transcript(
         f"q{ALL}",
@@ -97,34 +99,14 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Any:
         pool_partial={f"source{ALL}": f"reason{ALL}"},
         usage={f"stage{ALL}": StageUsage(calls=2, paid=1, prompt_tokens=3, completion_tokens=4)},
     )
-    for name in ("a", "b"):
-        write_run(folder / f"{name}{IN_A_NAME}", debate, models={f"role{ALL}": f"m{ALL}"})
-    broken = write_run(folder / f"broken{IN_A_NAME}")
-    (broken / "run.json").write_text("{}")
-
-    index = folder / f"index{IN_A_NAME}"
-    index.mkdir()
-    (index / "manifest.json").write_text(json.dumps({ALL: ALL}))
-    variant = folder / "prompts" / "mine"
-    variant.mkdir(parents=True)
-    text = json.dumps(f"somebody{ALL}")
-    (variant / "protocol.yaml").write_text(f"source: {text}\nfunction: alone\ndebaters: 1\n")
-    (variant / "speak.j2").write_text("{% block system %}s{% endblock %}{% block user %}u{% endblock %}")
+    write_run(folder / RUN, debate, models={f"role{ALL}": f"m{ALL}"})
     (folder / "sources.yaml").write_text(json.dumps({f"mine{ALL}": {"index": f"nowhere{ALL}"}}))
     question = {"question": f"Which {ALL}?", "golden_answers": [f"{ALL}x"]}
     questions = [{"id": "q", **question}, {"id": f"r{ALL}", **question}]
-    (folder / f"data{IN_A_NAME}.jsonl").write_text("".join(json.dumps(each) + "\n" for each in questions))
+    (folder / DATA).write_text("".join(json.dumps(each) + "\n" for each in questions))
     passage = {"source": "wiki", "key": ALL, "title": f"T{ALL}", "text": f"t {ALL}", "url": f"https://x/{ALL}"}
     pools = [{**each, "passages": [passage], "partial": {"google": ALL}} for each in questions]
     (folder / "pools.jsonl").write_text("".join(json.dumps(each) + "\n" for each in pools))
-    recipe = {
-        "title": f"t{ALL}",
-        "source": f"s{ALL}",
-        "about": ALL,
-        "base": {"protocol": "standard"},
-        "arms": {"a": {}},
-    }
-    (folder / "recipe.yaml").write_text(json.dumps(recipe))
     reply = f"{ALL} [0] [No] the answer is [{ALL}y]"
     (folder / "script.json").write_text(json.dumps([{"reply": reply}]))
     (folder / "first.json").write_text(json.dumps([{"question": "q", "reply": reply}]))
@@ -132,59 +114,21 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 STRANGERS = {
-    "report": ("report", "A", "B", "--question", f"q{ALL}"),
-    "report as a page": ("report", "A", "--out", "PAGE"),
-    "verbose": ("--verbose", "score", "A"),
-    "score as JSON": ("score", "A", "--json"),
-    "score with details": ("score", "A", "B", "--details"),
-    "score by dataset": ("score", "A", "--by-dataset"),
-    "score of a broken run": ("score", "BROKEN"),
-    "compare": ("compare", "A", "B"),
-    "annotate": ("annotate", "sample", "A", "--out", "SHEET"),
-    "index info": ("index", "info", "INDEX"),
-    "protocols": ("protocols", "--prompts", "prompts"),
-    "protocols show": ("protocols", "show", "mine", "--prompts", "prompts"),
-    "doctor": ("doctor",),
+    "report": ("report", RUN, "--question", f"q{ALL}"),
+    "verbose": ("--verbose", "score", RUN),
     "ask a source": ("ask", "q", "--sources", f"mine{ALL}"),
-    "ablate": ("ablate", "recipe.yaml", "--data", "DATA", "--out", "EXPERIMENT", "--plan"),
-    "plan of a run": ("run", "DATA", "--protocol", "standard", "--out", "OUT", "--plan"),
     # The second question has no reply, so that its failure is listed.
-    "run": ("run", "DATA", "--pools", "pools.jsonl", "--model", "scripted/first.json", "--out", "OUT"),
+    "run": ("run", DATA, "--pools", "pools.jsonl", "--model", "scripted/first.json", "--out", OUT),
     "a missing file": ("run", f"no such {ALL.replace(chr(0), '')}"),
     "an unknown option": ("run", "x", f"--{ALL}"),
-    "a bad source": ("ask", "q", "--sources", f"s{ALL}=nowhere{ALL}"),
     "ask": ("ask", f"Which {ALL}?", "--sources", "none", "--model", "scripted/script.json"),
 }
 
 
-IN_A_PROCESS = ("doctor", "run")
-"""Commands that start a Java or draw figures."""
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name == "doctor" else ()) for name in STRANGERS]
-)
-def test_what_a_stranger_sent_does_not_steer(
-    stranger: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    places = {
-        "A": stranger / f"a{IN_A_NAME}",
-        "B": stranger / f"b{IN_A_NAME}",
-        "BROKEN": stranger / f"broken{IN_A_NAME}",
-        "INDEX": stranger / f"index{IN_A_NAME}",
-        "DATA": stranger / f"data{IN_A_NAME}.jsonl",
-        **{place: stranger / f"{place}{IN_A_NAME}" for place in ("PAGE", "SHEET", "EXPERIMENT", "OUT")},
-    }
-    words = [str(places.get(word, word)) for word in STRANGERS[name]]
-    if name in IN_A_PROCESS:
-        done = madke(*words, cwd=stranger)
-        said = done.stdout + done.stderr
-    else:
-        monkeypatch.chdir(stranger)
-        monkeypatch.setattr(sys, "argv", ["madke", *words])
-        with pytest.raises(SystemExit):
-            run_command_line()
-        said = "".join(capsys.readouterr())
+@pytest.mark.parametrize("name", STRANGERS)
+def test_what_a_stranger_sent_does_not_steer(stranger: Path, name: str) -> None:
+    done = madke(*STRANGERS[name], cwd=stranger)
+    said = done.stdout + done.stderr
     assert said.strip()
     assert "Traceback" not in said, said[-2000:]
     assert not steering(said)

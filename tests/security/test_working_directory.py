@@ -11,7 +11,6 @@ import pytest
 CHECKOUT = Path(__file__).parents[2]
 RUN = "from pathlib import Path\nPath(__file__).with_name('RAN').write_text(__name__)\n"
 MODULES = ("yaml", "typer", "rich", "jinja2", "pydantic", "openai", "click", "sitecustomize", "evil", "scipy")
-CONSOLE_SCRIPT = "import sys\nfrom madke.__main__ import main\nsys.exit(main())\n"
 
 
 @pytest.fixture
@@ -33,65 +32,34 @@ def write_questions(folder: Path, task: str) -> None:
     (folder / "q.jsonl").write_text(json.dumps(line) + "\n")
 
 
-def called(folder: Path, program: list[str], *args: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
-    return subprocess.run(
-        [sys.executable, *program, *args], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
-    )
-
-
-@pytest.fixture(params=["python -m madke", pytest.param("madke", marks=pytest.mark.slow)])
-def program(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
-    if request.param == "python -m madke":
-        return ["-m", "madke"]
-    script = tmp_path / "bin" / "madke"
-    script.parent.mkdir()
-    script.write_text(CONSOLE_SCRIPT)
-    return [str(script)]
+def called(folder: Path, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(CHECKOUT), **environment}
+    command = [sys.executable, "-m", "madke", *args]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
 
 
 SCRIPTED = ("--protocol", "cot", "--model", "scripted/script.yaml")
 RUN_IT = ("run", "q.jsonl", *SCRIPTED, "--out", "out")
 
 
-def test_no_module_of_the_folder_is_imported(cloned: Path, program: list[str]) -> None:
+def test_no_module_of_the_folder_is_imported(cloned: Path) -> None:
     for command in (("ask", "Which lake is the deepest?", *SCRIPTED), RUN_IT):
-        done = called(cloned, program, *command)
+        done = called(cloned, *command)
 
         assert done.returncode == 0, done.stderr
         assert not (cloned / "RAN").exists(), (cloned / "RAN").read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("file", "ours", "choice"),
-    [
-        ("sources.yaml", "google", ("--sources", "evil")),
-        ("models.yaml", "openai/gpt-4o-mini", ("--model", "evil")),
-    ],
-)
-def test_no_entry_of_a_file_that_nobody_named_is_run(
-    cloned: Path, file: str, ours: str, choice: tuple[str, ...]
-) -> None:
-    """Such an entry may be refused; it may not run."""
-    (cloned / file).write_text(f"evil: {{python: 'evil:it'}}\n{ours}: {{python: 'evil:it'}}\n")
-
-    for command in (RUN_IT, (*RUN_IT[:-1], "other", *choice)):
-        called(cloned, ["-m", "madke"], *command)
-
-    assert not (cloned / "RAN").exists()
-
-
 def test_a_task_of_code_runs_only_where_the_command_line_names_it(cloned: Path) -> None:
     write_questions(cloned, "evil:it")
 
-    done = called(cloned, ["-m", "madke"], *RUN_IT)
+    done = called(cloned, *RUN_IT)
 
     assert done.returncode == 2
     assert "if you trust it, give --task evil:it" in done.stderr
     assert not (cloned / "RAN").exists()
 
-    called(cloned, ["-m", "madke"], *RUN_IT, "--task", "evil:it")
+    called(cloned, *RUN_IT, "--task", "evil:it")
 
     assert (cloned / "RAN").read_text() == "evil"
 
@@ -103,11 +71,9 @@ def test_a_checkout_that_is_not_installed_still_runs(tmp_path: Path) -> None:
     checkout.mkdir()
     for part in ("madke", "prompts"):
         (checkout / part).symlink_to(CHECKOUT / part)
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     (checkout / "yaml.py").write_text(RUN)
 
-    command = [sys.executable, "-m", "madke", "protocols"]
-    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=60)
+    done = called(checkout, "protocols", PYTHONPATH="")
 
     assert done.returncode == 0, done.stderr
     assert not (checkout / "RAN").exists()

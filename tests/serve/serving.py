@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
@@ -199,13 +200,9 @@ def body_of(question: str, **fields: Any) -> dict[str, Any]:
 
 def response(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body of the response to a raw request."""
-    with connection, connection.makefile("rb") as stream:
-        status = int(stream.readline().split()[1])
-        headers = {}
-        while (line := stream.readline().strip()) != b"":
-            name, _, value = line.decode().partition(":")
-            headers[name.lower()] = value.strip()
-        return status, headers, stream.read(int(headers.get("content-length", 0)))
+    with connection, HTTPResponse(connection) as answer:
+        answer.begin()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
 
 
 def post(body: Mapping[str, Any] | bytes, path: str = "/v1/chat/completions", **headers: str) -> bytes:
@@ -239,17 +236,11 @@ def serving(
 ) -> Iterator[Serving]:
     """Serve for the length of the block, on a free port."""
     base_url = upstream.server.url if isinstance(upstream, Upstream) else upstream
+    judged = JUDGED if "madke" in protocols else {}
     served = ServeOptions(
         out=out,
         protocols=protocols,
-        request=RunRequest(
-            **{
-                "model": "openai/m",
-                "sources": sources,
-                "settings": JUDGED if "madke" in protocols else {},
-                **options.pop("settings", {}),
-            }
-        ),
+        request=RunRequest(model="openai/m", sources=sources, settings=judged, **options.pop("settings", {})),
         run=RunOptions(base_url=base_url, **(run or {})),
         **options,
     )

@@ -44,6 +44,7 @@ def test_text_that_cannot_be_read_is_a_mistake_of_the_client(upstream: Upstream,
         (CHAT, half_of_a_pair),
         (PAGE, b'{"protocol":"madke","question":"x","instructions":"\\ud800"}'),
         (CHAT, b'{"model":"madke","messages":' + b"[" * 5000 + b"]" * 5000 + b"}"),
+        *((CHAT, content) for content in (b"{", b"[]", b'{"model": 3}', b"\xff\xfe")),
     ]
     with serving(tmp_path, upstream) as server:
         for path, content in unreadable:
@@ -63,7 +64,9 @@ def test_a_body_is_only_parsed_before_its_admission(upstream: Upstream, tmp_path
     assert upstream.calls == []
 
 
-def test_beyond_the_queue_clients_are_told_to_come_back(upstream: Upstream, tmp_path: Path) -> None:
+def test_what_a_full_queue_or_a_server_that_ends_does_not_take_is_told_to_come_back(
+    upstream: Upstream, tmp_path: Path
+) -> None:
     with serving(tmp_path, upstream, run={"concurrency": 1}, queue=1) as server:
         with upstream.holding("debater"):
             first = server.ask("Who wrote book 1?")
@@ -72,24 +75,24 @@ def test_beyond_the_queue_clients_are_told_to_come_back(upstream: Upstream, tmp_
             wait_for(lambda: server.debates.waiting == 1)
             with pytest.raises(openai.RateLimitError) as refused:
                 server.text(QUESTION)
+            server.loop.call_soon_threadsafe(server.server.drain)
         assert int(refused.value.response.headers["retry-after"]) > 0
         assert refused.value.code == "queue_full"
-        assert [response(each)[0] for each in (first, second)] == [200, 200]
+        assert response(first)[0] == 200
+        status, headers, _ = response(second)
+    assert (status, int(headers["retry-after"]) > 0) == (503, True)
+    assert not any("book 2" in call for call in upstream.calls)
 
 
-def _limit(name: str, tmp_path: Path, debates: int) -> dict[str, Any]:
-    """The limit that this number of debates reaches."""
-    tokens = debates * CALLS * (USAGE["prompt_tokens"] + USAGE["completion_tokens"])
-    if name == "token_budget":
-        return {"token_budget": tokens}
+TOKENS = 3 * CALLS * (USAGE["prompt_tokens"] + USAGE["completion_tokens"])
+"""Of three debates."""
+
+
+@pytest.mark.parametrize("limit", [{"token_budget": TOKENS}, {"max_cost": TOKENS / 1e6}])
+def test_requests_that_wait_do_not_start_beyond_a_limit(limit: dict[str, float], tmp_path: Path) -> None:
     prices = tmp_path / "prices.yaml"
     prices.write_text("openai/m: {prompt: 1.0, completion: 1.0}\n")
-    return {"max_cost": tokens / 1e6, "prices": prices}
-
-
-@pytest.mark.parametrize("limit", ["token_budget", "max_cost"])
-def test_requests_that_wait_do_not_start_beyond_a_limit(limit: str, tmp_path: Path) -> None:
-    run = {"concurrency": 2, **_limit(limit, tmp_path, debates=3)}
+    run = {"concurrency": 2, "prices": prices, **limit}
     with endpoint(seconds=0.02) as upstream:
         with serving(tmp_path / "out", upstream, run=run) as server:
             asked = [server.ask(f"Who wrote book {n}?") for n in range(20)]
@@ -119,18 +122,3 @@ def test_a_deadline_ends_a_debate_that_another_request_goes_on_with(upstream: Up
         completion = retrying.chat.completions.create(**body_of(QUESTION))
         assert completion.choices[0].message.content == "Author 1"
         assert len(upstream.calls) == len({*upstream.calls}) == CALLS
-
-
-def test_a_server_that_drains_does_not_start_what_waits(upstream: Upstream, tmp_path: Path) -> None:
-    with serving(tmp_path, upstream, run={"concurrency": 1}) as server:
-        with upstream.holding("debater"):
-            first = server.ask(QUESTION)
-            wait_for(lambda: server.debates.running == 1)
-            second = server.ask("Who wrote book 2?")
-            wait_for(lambda: server.debates.waiting == 1)
-            server.loop.call_soon_threadsafe(server.server.drain)
-        assert response(first)[0] == 200
-        status, headers, _ = response(second)
-    assert status == 503
-    assert headers["retry-after"]
-    assert not any("book 2" in call for call in upstream.calls)

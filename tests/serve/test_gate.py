@@ -88,12 +88,3 @@ def test_bodies_are_bounded(upstream: Upstream, tmp_path: Path, monkeypatch: pyt
         assert answer_to(server, post(body_of("x" * 2000)))[0] == 413
         assert answer_to(server, head + b"transfer-encoding: chunked\r\n\r\n" + chunk * 3)[0] == 413
         assert server.text(QUESTION) == "Author 1"
-
-
-def test_what_is_no_request_is_refused_in_openais_form(upstream: Upstream, tmp_path: Path) -> None:
-    with serving(tmp_path, upstream) as server:
-        for content in (b"{", b"[]", b'{"model": 3}', b"\xff\xfe", b'{"model":"madke","messages":"x"}'):
-            status, body = answer_to(server, post(content))
-            assert (status, body["error"]["type"]) == (400, "invalid_request_error")
-        status, body = answer_to(server, get("/v1/none"))
-        assert (status, body["error"]["type"]) == (404, "invalid_request_error")

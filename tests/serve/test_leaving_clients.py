@@ -6,7 +6,6 @@ import json
 import signal
 import socket
 import struct
-import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -115,13 +114,6 @@ def answer_to(client: Any, question: str = QUESTION) -> str:
     return str(client.chat.completions.create(**body_of(question)).choices[0].message.content)
 
 
-def told_to_stop(running: subprocess.Popen[str], client: Any, number: signal.Signals) -> None:
-    """Send the signal, and wait until the server drains."""
-    running.send_signal(number)
-    health = str(client.base_url).replace("/v1/", "/health")
-    wait_for(lambda: client._client.get(health).json()["status"] == "draining")
-
-
 @pytest.mark.slow
 def test_a_killed_server_loses_no_paid_call_and_knows_what_it_delivered(upstream: Upstream, tmp_path: Path) -> None:
     url = upstream.server.url
@@ -146,7 +138,9 @@ def test_a_server_that_is_told_to_stop_finishes_what_it_has_begun(upstream: Upst
         with upstream.holding("debater"):
             stream = client.chat.completions.create(**body_of(QUESTION, stream=True))
             wait_for(lambda: upstream.began)
-            told_to_stop(running, client, signal.SIGTERM)
+            running.send_signal(signal.SIGTERM)
+            health = str(client.base_url).replace("/v1/", "/health")
+            wait_for(lambda: client._client.get(health).json()["status"] == "draining")
             with pytest.raises(openai.InternalServerError) as refused:
                 answer_to(client, "Who wrote book 2?")
         assert refused.value.status_code == 503
@@ -160,15 +154,12 @@ def test_a_server_that_is_told_to_stop_finishes_what_it_has_begun(upstream: Upst
     assert record["sessions"][0]["ended"] == "finished"
 
 
-@pytest.mark.slow
 def test_a_second_signal_does_not_wait_for_debates(upstream: Upstream, tmp_path: Path) -> None:
-    with process(tmp_path, upstream.server.url) as (running, client):
-        with upstream.holding("debater"):
-            stream = client.chat.completions.create(**body_of(QUESTION, stream=True))
+    with serving(tmp_path, upstream, grace=60) as server:
+        with upstream.holding("debater"), server.ask(QUESTION) as connection:
             wait_for(lambda: upstream.began)
-            told_to_stop(running, client, signal.SIGINT)
-            running.send_signal(signal.SIGINT)
-            with pytest.raises(openai.APIError):
-                list(stream)
-        assert running.wait(8) == 0
-    assert len(upstream.began) == stored(tmp_path) == 1, "the call under way is stored even then"
+            for _ in range(2):
+                server.loop.call_soon_threadsafe(server.server.drain)
+            assert connection.recv(65536) == b""
+        server.thread.join(10)
+    assert len(upstream.began) == stored(tmp_path), "calls under way are stored even then"

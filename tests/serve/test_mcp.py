@@ -37,7 +37,7 @@ class Loud(Shelf):
         return super().search(queries, k)
 
 
-class Broken:
+class Broken(Shelf):
     """A source that cannot be searched, and gives a reason that cannot be sent."""
 
     name = "broken"
@@ -183,9 +183,6 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("debate", {"question": QUESTION, "sources": ["shelv"]}, "unknown source 'shelv'; did you mean 'shelf'? known"),
     ("debate", {"question": QUESTION, "sources": ["x=/etc/hosts"]}, "unknown source 'x=/etc/hosts'; known"),
     ("debate", {"question": QUESTION, "sources": ["x=os:listdir"]}, "unknown source 'x=os:listdir'; known"),
-    ("debate", {"question": ""}, "at least 1 character"),
-    ("debate", {}, "Field required"),
-    ("search", {"query": "books", "sources": ["/etc"]}, "unknown source '/etc'; known"),
     ("search", {"query": "books", "k": 51}, "less than or equal to 50"),
     ("search", {"query": "books", "sources": ["broken"]}, "broken: the shelf fell ? down"),
 ]

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from madke.core.knowledge import Hits, Passage
-from tests.serve.serving import Serving, Upstream, endpoint, serving, stage_of, wait_for
-from tests.serve.serving import Shelf as TwoPassages
+from tests.serve.serving import Serving, Shelf, Upstream, endpoint, serving, stage_of, wait_for
 from tests.support.browser import browser, expect, needs_browser
 from tests.support.openai_server import chat, openai_server
 
@@ -25,12 +24,8 @@ HOSTILE = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=1
 QUESTION = "Who wrote book 3?"
 
 
-class Shelf:
+class HostileShelf(Shelf):
     """A source whose passages are hostile, one of them long."""
-
-    name = "shelf"
-    description = "three passages"
-    fingerprint = "1"
 
     def search(self, queries: list[str], k: int) -> list[Hits]:
         texts = ("A book has an author. " * 30, HOSTILE, "x" * 400)
@@ -52,7 +47,7 @@ def upstream() -> Iterator[Upstream]:
 @pytest.fixture(scope="module")
 def server(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     out = tmp_path_factory.mktemp("page") / "out"
-    with serving(out, upstream, sources=Shelf(), protocols=("madke", "cot")) as running:
+    with serving(out, upstream, sources=HostileShelf(), protocols=("madke", "cot")) as running:
         yield running
 
 
@@ -113,16 +108,12 @@ def test_a_debate_arrives_while_it_goes_on(opened: Open, upstream: Upstream) -> 
     assert len(upstream.began) - before == 6
 
 
-def cancel(page: Any) -> None:
-    page.get_by_role("button", name="Cancel").click()
-
-
-def reload(page: Any) -> None:
-    page.reload()
-
-
 @pytest.mark.parametrize(
-    ("n", "leave", "said"), [(5, cancel, "Cancelled."), (16, reload, "The page was loaded again.")]
+    ("n", "leave", "said"),
+    [
+        (5, lambda page: page.get_by_role("button", name="Cancel").click(), "Cancelled."),
+        (16, lambda page: page.reload(), "The page was loaded again."),
+    ],
 )
 def test_a_debate_that_was_left_ends_and_going_on_pays_nothing_twice(
     n: int, leave: Callable[[Any], None], said: str, opened: Open, upstream: Upstream, server: Serving
@@ -159,21 +150,11 @@ def test_sources_and_protocols(opened: Open, server: Serving) -> None:
 
 def test_debates_and_cited_passages_have_addresses(opened: Open, server: Serving) -> None:
     page = opened()
-    answer = page.locator("#state")
-    for n in (14, 15):
-        asked(page, f"Who wrote book {n}?")
-        expect(answer).to_have_text(f"AnswerAuthor {n}")
-        page.get_by_role("button", name="Ask another").click()
+    asked(page, "Who wrote book 15?")
+    expect(page.locator("#state")).to_have_text("AnswerAuthor 15")
+    page.get_by_role("button", name="Ask another").click()
     page.go_back()
-    expect(answer).to_have_text("AnswerAuthor 15")
-    page.go_back()
-    expect(page.get_by_label("Question")).to_have_value("Who wrote book 15?")
-    page.go_back()
-    expect(answer).to_have_text("AnswerAuthor 14")
-    page.go_forward()
-    page.go_forward()
-    expect(answer).to_have_text("AnswerAuthor 15")
-
+    expect(page.locator("#state")).to_have_text("AnswerAuthor 15")
     href = page.url.removeprefix(server.url)
     assert href.startswith("/debates/")
     page.reload()
@@ -242,7 +223,7 @@ def test_a_split_is_never_one_bold_answer(opened: Open, tmp_path: Path) -> None:
     divided = Divided()
     with (
         openai_server(divided) as divided.server,
-        serving(tmp_path / "out", divided, protocols=("madke",), sources=TwoPassages()) as split,
+        serving(tmp_path / "out", divided, protocols=("madke",), sources=Shelf()) as split,
     ):
         page = opened(at=split)
         asked(page, "Who wrote book 1?")

@@ -35,9 +35,7 @@ THREE = "a=tests,b=docs,c=examples"
         (["--protocols", "rerank"], "cannot be served: this protocol needs an answer scorer"),
         (["--protocols", "cot", "--cast", "judge=offline"], "no served protocol has this role"),
         (["--protocols", "madke,cot", "--set", "judge_askd=always"], "unknown parameter 'judge_askd'"),
-        (["--set", "rounds=x"], "rounds"),
         (["--protocols", "cot", "--alias", "gpt-4o=madk"], "--alias gpt-4o=madk: unknown protocol 'madk'"),
-        (["--protocols", "cot", "--alias", "gpt-4o"], "expected NAME=PROTOCOL"),
         (["--protocols", "cot,per-document", "--sources", THREE], "protocol 'per-document' cannot be served: --set"),
         (["--protocols", "per-document", "--sources", THREE], "needs a debater for each of up to 15 passages"),
     ],
@@ -53,7 +51,6 @@ def test_a_folder_or_port_that_cannot_be_used_is_named(upstream: Upstream, tmp_p
     file = tmp_path / "file"
     file.write_text("")
     assert refused("serve", "--out", file, "--port", "0") == f"madke: {file}: cannot be written: File exists\n"
-    assert refused("serve", "--out", file / "served", "--port", "0").endswith("cannot be written: Not a directory\n")
     with serving(tmp_path / "out", upstream) as server:
         cot = ("--protocols", "cot")
         assert f"port {server.port}" in refused("serve", "--out", tmp_path / "other", "--port", server.port, *cot)
