@@ -7,16 +7,11 @@ import pytest
 
 from madke.core.chat import Usage
 from madke.core.errors import UserError
-from madke.models.prices import Price, cost, price_of, read_prices
+from madke.models.prices import Price, price_of, read_prices
 from madke.runs.meter import Budget
 
 MINI = Price(prompt=0.15, cached=0.075, completion=0.6)
 USAGE = Usage(prompt_tokens=1_000_000, cached_tokens=400_000, completion_tokens=500_000)
-
-
-def test_cached_prompt_tokens_have_their_own_price() -> None:
-    # 0.6 million at 0.15, 0.4 million at 0.075, half a million at 0.6
-    assert cost(USAGE, MINI) == pytest.approx(0.09 + 0.03 + 0.3)
 
 
 def test_a_price_is_found_with_and_without_the_endpoint() -> None:

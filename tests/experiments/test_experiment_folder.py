@@ -222,7 +222,6 @@ def test_a_program_in_an_event_loop_gets_scores_and_events(lakes: Path) -> None:
     async def notebook() -> Experiment:
         return ablated(lakes, WIKI, pools=(), sources={"wiki": Lakes()}, listen=heard.append)
 
-    done = asyncio.run(notebook())
-    assert [name for name, scores in done.scores.items() if scores.total.calls] == ["wiki"]
+    assert asyncio.run(notebook()).scores["wiki"].questions == 2
     kinds = {type(event).__name__ for event in heard}
-    assert {"SourceOpened", "PoolProgress", "PoolsReady", "PoolReady", "DebateFinished", "RunProgress"} <= kinds
+    assert {"SourceOpened", "PoolsReady", "DebateFinished", "RunProgress"} <= kinds

@@ -48,22 +48,6 @@ def test_a_run_as_dear_as_another_is_planned_from_the_shortest_to_the_longest_of
     assert (found["after"].least.paid, found["after"].most.paid) == (0, 0)
 
 
-def test_the_shortest_debate_ends_after_its_first_round_with_the_judge_if_it_is_always_asked() -> None:
-    base = {"protocol": "madke", "sources": "wiki"}
-    arms = [
-        {"name": f"{asked}-{rounds}", "set": {"rounds": rounds, "judge_asked": asked}}
-        for asked in ("always", "in_doubt")
-        for rounds in (1, 3)
-    ]
-    found = plans({"base": base, "arms": arms}, questions(2))
-    assert {name: (plan.least.calls, plan.most.calls) for name, plan in found.items()} == {
-        "always-1": (2 * 6, 2 * 6),
-        "always-3": (2 * 6, 2 * 16),
-        "in_doubt-1": (2 * 5, 2 * 6),
-        "in_doubt-3": (2 * 5, 2 * 16),
-    }
-
-
 @pytest.mark.parametrize(
     ("asked", "most"),
     [

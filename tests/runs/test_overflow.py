@@ -52,12 +52,3 @@ def test_the_oldest_stances_are_left_out_until_the_prompt_fits(tmp_path: Path) -
     again = madke(*command, "--replay")
     assert again.returncode == 0, again.stderr
     assert list(read_transcripts(tmp_path / "out")) == [transcript]
-
-
-def test_a_turn_whose_prompt_is_too_long_fails_with_the_servers_words(tmp_path: Path) -> None:
-    done, transcript, _ = debated(tmp_path, "fail")
-    assert done.returncode == 1
-    assert transcript.status == "failed"
-    errors = {turn.stance.error for turn in transcript.rounds[1].turns}
-    assert errors == {f"HTTP 400: {REFUSAL}"}
-    assert f"1 x HTTP 400: {REFUSAL}" in " ".join(done.stdout.split())

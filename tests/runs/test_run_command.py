@@ -120,10 +120,3 @@ def test_a_directory_of_another_configuration_is_refused_and_left_alone(tmp_path
         assert 'holds another run: protocol: "madke", not "rag" (and ' in refused(*args, "--protocol", "rag")
     assert "holds another run: protocol.rounds: 3, not 2" in complaint
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
-
-
-def test_arms_filter_one_pool_file(tmp_path: Path) -> None:
-    with openai_server(debating) as server:
-        assert madke(*run_command(tmp_path, server.url, "--sources", "google", n=1)).returncode == 0
-    (transcript,) = read_transcripts(tmp_path / "out")
-    assert {entry.source for entry in transcript.pool} == {"google"}
