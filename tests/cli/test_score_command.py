@@ -123,25 +123,13 @@ def test_scores_of_other_answers_are_left_out_with_a_line(run: Path, scorer: Sco
     assert "len" in metrics(run)
 
 
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        ("comet", "--scorer 'comet': expected NAME=COMMAND"),
-        ("a b=cat", "expected NAME=COMMAND with a NAME of letters, digits"),
-        ("Rounds=cat", "Rounds is a built-in value; choose another name"),
-        ("comet=no-such-program", "scorer 'no-such-program': cannot be started"),
-    ],
-)
-def test_a_broken_option(run: Path, option: str, said: str) -> None:
-    before = files(run)
-    assert said in refused("score", run, "--scorer", option)
-    assert files(run) == before
-
-
-def test_a_program_that_fails_leaves_everything_as_it_was(run: Path, scorer: Scorer) -> None:
+def test_a_program_that_fails_or_is_none_leaves_everything_as_it_was(run: Path, scorer: Scorer) -> None:
     done("score", run, *scorer("len", LENGTHS))
     before = files(run)
     assert "printed 1 lines for 2 items" in refused("score", run, *scorer("len", "print(1)"))
+    assert "--scorer 'comet': expected NAME=COMMAND" in refused("score", run, "--scorer", "comet")
+    assert "a NAME of letters, digits" in refused("score", run, "--scorer", "a b=cat")
+    assert "Rounds is a built-in value; choose another name" in refused("score", run, "--scorer", "Rounds=cat")
     assert files(run) == before
 
 

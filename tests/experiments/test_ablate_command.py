@@ -51,11 +51,11 @@ def answers(folder: Path) -> dict[str, dict[str, str | None]]:
 
 
 def logical(transcripts: list[Transcript]) -> int:
-    return sum(used.calls for transcript in transcripts for used in transcript.usage.values())
+    return sum(each.total.calls for each in transcripts)
 
 
 def paid(transcripts: list[Transcript]) -> int:
-    return sum(used.paid for transcript in transcripts for used in transcript.usage.values())
+    return sum(each.total.paid for each in transcripts)
 
 
 def test_arms_share_every_call_that_is_the_same_and_the_plan_bounds_what_is_asked(tmp_path: Path) -> None:
