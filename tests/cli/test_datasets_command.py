@@ -9,7 +9,7 @@ import pytest
 from madke.core.errors import count_of
 from madke.data import read_dataset
 from madke.data.formats import FORMATS
-from tests.data.published import FILES, HOTPOT, write
+from tests.data.published import FILES, write
 from tests.support.cli import madke, refused
 
 
@@ -51,21 +51,3 @@ def test_what_cannot_be_done(tmp_path: Path) -> None:
     assert "have no passages" in refused("datasets", "convert", "nq_open", path, *out, "--pools", tmp_path / "p.jsonl")
     assert "to the list" in refused("datasets", "--json", "show", "nq_open")
     assert {file.name for file in tmp_path.iterdir()} == {"d.jsonl"}
-
-
-@pytest.mark.slow
-def test_what_was_converted_is_still_of_its_dataset_in_an_experiment(tmp_path: Path) -> None:
-    own = tmp_path / "own.jsonl"
-    converted("hotpotqa", write(tmp_path / "d.json", [HOTPOT]), "--out", own)
-    script = write(tmp_path / "script.yaml", '- {reply: "It is [Baikal]."}')
-    arms = [{"name": "plain", "protocol": "cot"}]
-    published = {"gpt-9": {"plain": {"hotpotqa": {"em": 0.5}}}}
-    recipe = {"title": "One", "source": "a test", "arms": arms, "published": published}
-    ablate = ("ablate", write(tmp_path / "recipe.yaml", recipe), "--model", f"scripted/{script}")
-    out = ("--out", tmp_path / "out")
-    assert "give --data PATH without NAME=" in refused(*ablate, "--data", f"hotpotqa={own}", *out)
-    done = madke(*ablate, "--data", own, *out, COLUMNS="200")
-    assert done.returncode == 0, done.stderr
-    theirs, ours = [line.split() for line in done.stdout.splitlines() if " hotpotqa " in line]
-    assert theirs[:5] == ["gpt-9", "plain", "hotpotqa", "EM", "50.0"]
-    assert ours[1:6] == ["plain", "hotpotqa", "EM", "-", "100.0"]

@@ -53,7 +53,8 @@ def test_an_incomplete_run_says_so_in_every_output(tmp_path: Path) -> None:
     (part / "run.json").write_text(json.dumps(record))
     said = "3 of 4 (stopped at --deadline; the same command goes on)"
     table = tmp_path / "scores.csv"
-    scored = madke("score", whole, part, "--tables", table)
+    scored = madke("score", whole, part, "--tables", table, "--tables", tmp_path / "scores.tex")
+    assert r"\begin{tabular}" in (tmp_path / "scores.tex").read_text()
     assert f"part: {said}." in scored.stdout
     assert " 3 of 4 " in scored.stdout
     assert "part,3 of 4," in table.read_text()

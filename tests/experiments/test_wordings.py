@@ -18,17 +18,11 @@ from tests.data.published import write
 from tests.support.dataset import write_dataset
 
 
-def words(folder: Path, said: str) -> Path:
-    """A folder with a copy of madke, in which the question of the selection is replaced."""
-    copy_variant(load_variant("madke"), folder / "madke")
-    template = folder / "madke" / "select.j2"
-    template.write_text(template.read_text().replace("Which passages help to answer this?", said))
-    return folder
-
-
 def test_an_arm_sends_the_templates_of_its_folder_and_is_replayed(tmp_path: Path) -> None:
-    folder = words(tmp_path / "mine", "Kindly point to the helpful passages.")
-    arms = [{"name": "shipped"}, {"name": "mine", "prompts": str(folder)}]
+    copy_variant(load_variant("madke"), tmp_path / "mine" / "madke")
+    template = tmp_path / "mine" / "madke" / "select.j2"
+    template.write_text(template.read_text().replace("Which passages help to answer this?", "Kindly point to some."))
+    arms = [{"name": "shipped"}, {"name": "mine", "prompts": str(tmp_path / "mine")}]
     base = {"protocol": "madke", "sources": "wiki,google"}
     found = Recipe.model_validate({"title": "t", "source": "s", "base": base, "arms": arms})
     questions, pools = write_dataset(tmp_path, 1)

@@ -29,14 +29,13 @@ SCRIPT = """
 def run(tmp_path: Path) -> Any:
     """Runs two questions of a script into a folder of this name and returns the transcripts by id."""
     questions, pools_file = write_dataset(tmp_path, 2)
-    (tmp_path / "script.yaml").write_text(SCRIPT)
+    script = write(tmp_path / "script.yaml", SCRIPT)
 
     class Runs:
         pools = ("--pools", pools_file)
 
         def command(self, out: Any, *options: Any) -> Any:
-            model = f"scripted/{tmp_path / 'script.yaml'}"
-            return ("run", questions, "--model", model, "--out", tmp_path / out, *options)
+            return ("run", questions, "--model", f"scripted/{script}", "--out", tmp_path / out, *options)
 
         def __call__(self, out: Any, *options: Any) -> Any:
             done = madke(*self.command(out, *options))

@@ -17,11 +17,12 @@ import psutil
 import pytest
 
 import madke
-from madke.core.chat import ChatRequest, Completion, Message, Purpose
+from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError
 from madke.core.events import Event, RunProgress
 from madke.runs.ray_models import ray_models
 from madke.runs.request import RunOptions
+from tests.support.chat_requests import chat_request, purpose
 from tests.support.cli import madke as command
 from tests.support.cli import refused, started
 from tests.support.dataset import debating, run_command, write_dataset
@@ -150,8 +151,8 @@ def on_nodes(model: str, *, concurrency: int) -> Iterator[Any]:
 
 
 def request(text: str) -> ChatRequest:
-    purpose = Purpose(question=text, stage="judge", agent="judge", round=1)
-    return ChatRequest(messages=(Message(role="user", content=text),), purpose=purpose, temperature=0.5, max_tokens=9)
+    made: ChatRequest = chat_request(text, about=purpose(question=text, stage="judge"), max_tokens=9)
+    return made
 
 
 def test_a_call_that_is_lost_twice_fails_and_without_a_worker_the_run_ends_with_one_line(cluster: Any) -> None:

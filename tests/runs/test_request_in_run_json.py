@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import madke
 from madke.cli import ablate, ask, run, serve
 from madke.engine.deferral import Calibration
 from madke.engine.variant import variant_folders
-from madke.experiments.recipe import Changes
 from madke.runs.request import Asker, askable, descriptions
 from madke.runs.spec import resolve
 from tests.data.published import write
@@ -147,10 +146,3 @@ def test_run_json_freezes_the_passages_of_the_pool_file(tmp_path: Path) -> None:
     one, other = frozen.values()
     assert [*one] == [*other] == [each["id"] for each in QUESTIONS]
     assert one != other
-
-
-def test_what_an_arm_sets_are_fields_of_the_request() -> None:
-    """``set`` is ``settings``, as ``--set``; ``match_cost`` chooses a setting."""
-    known = {each.name for each in fields(madke.RunRequest)}
-    arm = {"settings" if name == "set" else name for name in Changes.model_fields} - {"match_cost"}
-    assert arm <= known
