@@ -50,4 +50,6 @@ def test_what_cannot_be_done(tmp_path: Path) -> None:
     assert "Missing argument 'PATH'" in refused("datasets", "convert", "nq_open", *out)
     assert "have no passages" in refused("datasets", "convert", "nq_open", path, *out, "--pools", tmp_path / "p.jsonl")
     assert "to the list" in refused("datasets", "--json", "show", "nq_open")
-    assert {file.name for file in tmp_path.iterdir()} == {"d.jsonl"}
+    own = write(tmp_path / "own.jsonl", {"question": "Which?", "golden_answers": ["Baikal"]})
+    assert "give --data PATH without NAME=" in refused("datasets", "convert", "nq_open", own, *out)
+    assert {file.name for file in tmp_path.iterdir()} == {"d.jsonl", "own.jsonl"}

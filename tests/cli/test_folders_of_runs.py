@@ -60,7 +60,7 @@ def test_an_incomplete_run_says_so_in_every_output(tmp_path: Path) -> None:
     assert "part,3 of 4," in table.read_text()
     records = [json.loads(line) for line in madke("score", whole, part, "--json").stdout.splitlines()]
     assert [each.get("incomplete") for each in records] == [None, said]
-    (by_dataset,) = json.loads(madke("score", part, "--json", "--by-dataset").stdout).values()
+    by_dataset = json.loads(madke("score", part, "--json", "--by-dataset").stdout)["lakes"]
     assert by_dataset["incomplete"] == json.loads((part / "metrics.json").read_text())["incomplete"] == said
     assert json.loads((whole / "metrics.json").read_text())["incomplete"] is None
     assert f"part: {said}." in madke("compare", whole, part).stdout

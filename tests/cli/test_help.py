@@ -41,8 +41,6 @@ def test_madke_describes_everything_as_one_object_or_as_a_guide_for_agents() -> 
     assert (out["usage"], out["required"]) == ("--out DIR", True)
     protocols = {each["name"]: each for each in found["protocols"]}
     assert protocols["madke"]["calls"] == {"fewest": 5, "most": 16}
-    rounds = found["functions"][protocols["madke"]["function"]]["parameters"]["rounds"]
-    assert (rounds["default"], rounds["minimum"], rounds["type"]) == (3, 1, "integer")
     assert found["settings"]["properties"]["select"]["enum"] == ["adaptive", "all", "one_each", "views", "none"]
     assert found["sources"]["wiki"] == "built in"
     assert madke("describe").stdout.startswith("---\nname: madke\n")

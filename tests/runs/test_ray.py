@@ -193,38 +193,25 @@ def test_local_models_get_a_worker_for_each_gpu(cluster: Any, tmp_path: Path) ->
         assert model.name == f"hf/{tmp_path}"
 
 
-class Gate:
-    """A server's replies up to a number; those after it wait until the gate is moved."""
-
-    def __init__(self, answered: int) -> None:
-        self._answered = answered
-        self._moved = threading.Condition()
-
-    def __call__(self, body: dict[str, Any], n: int) -> Any:
-        with self._moved:
-            self._moved.wait_for(lambda: n <= self._answered)
-        return debating(body, n)
-
-    def move(self, answered: int) -> None:
-        with self._moved:
-            self._answered = answered
-            self._moved.notify_all()
-
-
 def test_a_run_that_is_stopped_then_killed_leaves_no_process_and_is_resumed_by_either_engine(
     running: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected, _ = local(tmp_path, 8)
-    gate = Gate(15)
-    with openai_server(gate) as server:
+    answered = 15
+
+    def reply(body: dict[str, Any], n: int) -> Reply:
+        until(lambda: n <= answered)
+        return debating(body, n)
+
+    with openai_server(reply) as server:
         run = run_command(tmp_path, server.url, n=8)
         # A cluster of the run's own.
         with started(*run, "--engine", "ray") as process:
-            until(lambda: len(server.requests) > 15)
+            until(lambda: len(server.requests) > answered)
             processes = psutil.Process(process.pid).children(recursive=True)
             assert any("raylet" in each.name() for each in processes)
             process.send_signal(signal.SIGINT)
-            gate.move(10_000)
+            answered = 10_000
             _, stderr = process.communicate()
         assert process.returncode == 130, stderr
         assert "the same command resumes" in stderr
@@ -233,16 +220,15 @@ def test_a_run_that_is_stopped_then_killed_leaves_no_process_and_is_resumed_by_e
 
         # Another cluster, which stays.
         monkeypatch.setenv("RAY_ADDRESS", running.address)
-        answered = len(server.requests) + 15
-        gate.move(answered)
+        sent = answered = len(server.requests) + 15
         with started(*run, "--engine", "ray") as process:
-            until(lambda: len(server.requests) > answered)
+            until(lambda: len(server.requests) > sent)
             left = workers()
             assert len(left) == 1
             process.kill()
         assert psutil.wait_procs(left, timeout=60)[1] == []
-        in_flight = len(server.requests) - answered
-        gate.move(10_000)
+        in_flight = len(server.requests) - sent
+        answered = 10_000
 
         done = command(*run)
         assert done.returncode == 0, done.stderr
