@@ -37,13 +37,10 @@ BEST_OF = ("--set", "function=best_of")
         (("--cast", "debater-3=human"), "unknown role 'debater-3'; did you mean 'Debater"),
         (("--cast", "human"), "expected ROLE=MODEL"),
         (("--set", "debaters=[{name: Ada, model: 'os:getcwd'}, {name: Bo}]"), "names code as the model of Ada"),
-        (("--set", "reads.peers=latest"), "reads.peers = latest needs sequential talk"),
-        (("--set", "order=madcc"), "order.by: Input should be 'fixed'"),
         (BEST_OF, "needs an answer scorer; pass its command with --answer-scorer"),
         ((*BEST_OF, "--answer-scorer", "no-such-program x"), "there is no program 'no-such-program'"),
         (("--answer-scorer", "cat"), "--answer-scorer: this protocol asks no answer scorer"),
         (("--set", "first_round_given=true"), "needs first-round stances; pass their file with madke run"),
-        (("--first-round", "none.jsonl"), "none.jsonl: cannot be read"),
         (("--first-round", "."), "is not a run directory"),
     ],
 )

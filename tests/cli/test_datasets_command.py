@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,12 +10,6 @@ from madke.data import read_dataset
 from madke.data.formats import FORMATS
 from tests.data.published import FILES, write
 from tests.support.cli import madke, refused
-
-
-def converted(*args: Any) -> str:
-    done = madke("datasets", "convert", *args)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_all_are_listed_and_a_card_is_shown() -> None:
@@ -36,10 +29,10 @@ def test_all_are_listed_and_a_card_is_shown() -> None:
 def test_what_is_converted_reads_as_the_published_file(tmp_path: Path, name: str) -> None:
     file, content = FILES[name]
     path = write(tmp_path / file, content)
-    said = converted(name, path, "--out", tmp_path / "q.jsonl")
+    done = madke("datasets", "convert", name, path, "--out", tmp_path / "q.jsonl")
     questions = read_dataset(tmp_path / "q.jsonl")
     assert questions == read_dataset(path, dataset=name)
-    assert said == f"{tmp_path / 'q.jsonl'}: {count_of(len(questions), 'question')}\n"
+    assert done.stdout == f"{tmp_path / 'q.jsonl'}: {count_of(len(questions), 'question')}\n"
 
 
 def test_what_cannot_be_done(tmp_path: Path) -> None:

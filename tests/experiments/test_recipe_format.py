@@ -82,9 +82,7 @@ def test_an_arm_names_what_has_to_be_finished_before_it_and_stands_after_it() ->
         ("grid:\n  x:\n    a: {set: {}}\n    b:\n      sources: [wiki]", ":7: grid.x.b.sources: "),
         ("arms: [{name: a}]\npublished:\n  gpt: {a: {all: {em: 50.3}}}", ":5: published: em: found 50.3, expected"),
         ("arms: [{name: ../a}]", "arms.0.name"),
-        ("arms: [{name: a, repeats: 0}]", "arms.0.repeats"),
         ("arms: [{name: a}]\nreference: b", "no arm 'b'; expected one of a"),
-        ("arms: [{name: a}]\npublished: {gpt: {b: {all: {em: 0.5}}}}", "no arm 'b'; expected one of a"),
         ("arms: &a [{name: a}, *a]", "expand to more than 50,000 values"),
     ],
 )

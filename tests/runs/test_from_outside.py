@@ -89,19 +89,14 @@ def test_an_estimator_puts_one_candidate_first_and_is_not_needed_for_a_replay(tm
     assert "Debater 1 15, Debater 2 11" in madke("report", tmp_path / "out", "--question", "q0").stdout
 
 
-def write_web(folder: Path) -> Path:
-    """A web that knows both questions and what Debater 1 searches for."""
+@pytest.mark.parametrize("pooled", [False, True], ids=["own pools", "a pool file"])
+def test_a_debater_can_search_and_the_replay_needs_no_source(tmp_path: Path, run: Any, pooled: bool) -> None:
     queries = ["depth of Baikal", *(f"Which lake is the deepest, in survey {n}?" for n in range(2))]
     lines = [
         {"query": query, "results": [{"title": query, "snippet": f"About: {query}", "link": f"https://{n}.example"}]}
         for n, query in enumerate(queries)
     ]
-    return write(folder / "web.jsonl", lines)
-
-
-@pytest.mark.parametrize("pooled", [False, True], ids=["own pools", "a pool file"])
-def test_a_debater_can_search_and_the_replay_needs_no_source(tmp_path: Path, run: Any, pooled: bool) -> None:
-    web = write_web(tmp_path)
+    web = write(tmp_path / "web.jsonl", lines)
     options = ("--sources", f"google={web}", "--set", "allow_search=true", *(run.pools if pooled else ()))
     before = run("out", *options)
     transcript = before["q1"]

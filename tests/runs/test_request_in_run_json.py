@@ -60,11 +60,6 @@ def own_reader(path: Path) -> list[madke.Question]:
     return [madke.Question(id=each["id"], question=each["question"]) for each in records]
 
 
-def question_file(folder: Path) -> Path:
-    records = [{"id": each["id"], "question": each["question"], "golden_answers": [each["id"]]} for each in QUESTIONS]
-    return write(folder / "questions.jsonl", records)
-
-
 def own_prompts(folder: Path) -> Path:
     """The protocol with one more line in each template."""
     shutil.copytree(variant_folders()["madke"], folder / "madke")
@@ -123,7 +118,7 @@ def fitting(name: str, folder: Path) -> madke.RunRequest:
     elif name == "answer_scorer":
         needs = {"protocol": "rerank", "sources": "none", "answer_scorer": "scorer"}
     elif name in ("dataset", "columns", "ids"):
-        needs = {"questions": question_file(folder)}
+        needs = {"questions": write(folder / "questions.jsonl", [{**each, "golden_answers": []} for each in QUESTIONS])}
     elif name in ("error_at_most", "calibration"):
         needs = {"calibration": calibration(folder / "calibration.json", signal="judge"), "error_at_most": "5%"}
     return replace(BASE, **needs)
