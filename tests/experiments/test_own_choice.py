@@ -50,8 +50,7 @@ def test_the_papers_figures_stay_with_arms_that_keep_their_names() -> None:
     shown = {arm for by_arm in table.published.values() for arm in by_arm}
     assert shown.isdisjoint({"rag", "madke", "madke-reference"})
     assert table.published_with.figures["fever"] == ("label_accuracy",)
-    of_model = with_models(table, ["openai/gpt-4-turbo"])
-    assert of_model.published_with.figures == table.published_with.figures
+    assert with_models(table, ["openai/gpt-4-turbo"]).published_with.figures == table.published_with.figures
 
 
 REFUSED = ("--models: arm", "--sources: no arm", "source '", "unknown source 'textbooks'", "--sources: this recipe")

@@ -37,12 +37,9 @@ def test_what_an_asker_may_set_is_an_option_and_a_keyword(asker: Asker) -> None:
         assert options[name].default in (madke.RunRequest.__dataclass_fields__[name].default, None)
 
 
-def test_a_number_below_its_minimum_is_refused() -> None:
+def test_a_number_below_its_minimum_and_an_unknown_keyword_are_refused() -> None:
     with pytest.raises(madke.UserError, match="limit = 0; expected at least 1"):
         madke.RunRequest(limit=0)
-
-
-def test_an_unknown_keyword_names_the_nearest_one() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'modle'; did you mean 'model'"):
         madke.run([], modle="offline")
     with pytest.raises(TypeError, match="unexpected keyword argument 'limit'"):
