@@ -37,6 +37,7 @@ BEST_OF = ("--set", "function=best_of")
         (("--cast", "debater-3=human"), "unknown role 'debater-3'; did you mean 'Debater"),
         (("--cast", "human"), "expected ROLE=MODEL"),
         (("--set", "debaters=[{name: Ada, model: 'os:getcwd'}, {name: Bo}]"), "names code as the model of Ada"),
+        (("--set", "reads.peers=latest"), "reads.peers = latest needs sequential talk"),
         (BEST_OF, "needs an answer scorer; pass its command with --answer-scorer"),
         ((*BEST_OF, "--answer-scorer", "no-such-program x"), "there is no program 'no-such-program'"),
         (("--answer-scorer", "cat"), "--answer-scorer: this protocol asks no answer scorer"),
