@@ -5,26 +5,21 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-from typer.testing import CliRunner, Result
-
-from madke.cli import annotate
-from madke.core.errors import UserError
 from madke.data import read_dataset
 from madke.scoring.arms import open_results
 from madke.scoring.scored import external_values
 from tests.data.published import write
+from tests.support.cli import madke, refused
 
 QUESTIONS = [
     {"id": str(n), "question": f"Which lake is number {n}?", "golden_answers": [f"Lake {n}"]} for n in range(4)
 ]
 
 
-def invoke(*arguments: Any) -> Result:
-    done = CliRunner().invoke(annotate.app, [str(argument) for argument in arguments])
-    if done.exception and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done
+def shown(*arguments: Any) -> str:
+    done = madke("annotate", *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_a_sheet_goes_out_and_comes_back(tmp_path: Path) -> None:
@@ -33,8 +28,8 @@ def test_a_sheet_goes_out_and_comes_back(tmp_path: Path) -> None:
         write(tmp_path / f"{name}.jsonl", [{"id": str(n), "answer": f"Lake {lake}"} for n, lake in enumerate(lakes)])
         for name, lakes in (("good", (0, 1, 2, 3)), ("b[red]d", (0, 2, 2, 4)))
     )
-    done = invoke("sheet", good, bad, "--data", data, "--out", tmp_path / "sheet.csv")
-    assert "sheet.csv: 6 answers to grade" in done.stdout
+    sheet = shown("sheet", good, bad, "--data", data, "--out", tmp_path / "sheet.csv")
+    assert "sheet.csv: 6 answers to grade" in sheet
     with (tmp_path / "sheet.csv").open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
 
@@ -48,13 +43,12 @@ def test_a_sheet_goes_out_and_comes_back(tmp_path: Path) -> None:
         return tmp_path / name
 
     of = ("--runs", good, "--runs", bad, "--data", data)
-    assert "5 answers are not fully graded" in invoke("read", filled("carl.csv", 1), *of).stdout
+    assert "5 answers are not fully graded" in shown("read", filled("carl.csv", 1), *of)
     sheets = (filled("anna.csv", 6), filled("bert.csv", 6))
-    shown = invoke("read", *sheets, *of).stdout
-    assert "anna.csv and bert.csv, right: kappa 1.00, n = 6" in shown
-    assert "not fully graded" not in shown
-    assert json.loads(invoke("read", *sheets, *of, "--json").stdout)["agreement"][0]["kappa"] == 1.0
+    agreement = shown("read", *sheets, *of)
+    assert "anna.csv and bert.csv, right: kappa 1.00, n = 6" in agreement
+    assert "not fully graded" not in agreement
+    assert json.loads(shown("read", *sheets, *of, "--json"))["agreement"][0]["kappa"] == 1.0
     kept = [external_values(arm)["human_right"] for arm in open_results([good, bad], read_dataset(data))]
     assert [sum(each.values()) for each in kept] == [4, 2]
-    with pytest.raises(UserError, match="a sheet is given twice"):
-        invoke("read", sheets[0], sheets[0], *of)
+    assert "a sheet is given twice" in refused("annotate", "read", sheets[0], sheets[0], *of)

@@ -13,7 +13,6 @@ import pytest
 from madke.cli import ask
 from madke.cli.ask import LiveDebate
 from madke.core import events
-from madke.core.chat import ChatRequest, Purpose
 from madke.core.knowledge import EMPTY_POOL
 from madke.core.transcript import Agreement, Position, Stance
 from madke.report.debate_text import closing_lines
@@ -21,6 +20,7 @@ from madke.runs.request import RunRequest
 from madke.runs.spec import resolve
 from tests.cli.test_progress import Terminal, frames, terminal_of
 from tests.data.published import write
+from tests.support.chat_requests import chat_request, purpose
 from tests.support.cli import command, madke
 from tests.support.transcripts import transcript
 
@@ -142,9 +142,7 @@ def live(**changes: Any) -> LiveDebate:
 
 
 def call_of(agent: str) -> events.CallStarted:
-    purpose = Purpose(question="ask", stage="speak", agent=agent, round=1)
-    request = ChatRequest(messages=(), purpose=purpose, temperature=0.5, max_tokens=9)
-    return events.CallStarted(question="ask", purpose=purpose, request=request)
+    return events.CallStarted(question="ask", purpose=purpose(agent=agent), request=chat_request())
 
 
 def said_by(agent: str, text: str) -> events.StanceGiven:

@@ -1,9 +1,7 @@
 """Bad input: one line on stderr that says where and what, exit status 2, nothing written."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,16 +16,9 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (f"{json.dumps(GOOD)}\n\n{{", "data.jsonl:3: is not JSON"),
-        ("[1]", "data.jsonl:1: expected a JSON object, found a list"),
-    ],
-)
-def test_a_broken_dataset(tmp_path: Path, content: str, said: str) -> None:
-    write(tmp_path / "data.jsonl", content)
-    assert said in refused("run", "data.jsonl", "--out", "out", cwd=tmp_path)
+def test_a_broken_dataset(tmp_path: Path) -> None:
+    write(tmp_path / "data.jsonl", f"{json.dumps(GOOD)}\n\n{{")
+    assert "data.jsonl:3: is not JSON" in refused("run", "data.jsonl", "--out", "out", cwd=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["data.jsonl"]
 
 
@@ -39,23 +30,18 @@ BEST_OF = ("--set", "function=best_of")
     [
         (("--limit", "0"), "--limit"),
         (("--task", "clam"), "unknown task 'clam'; did you mean 'claim'?"),
-        (("--protocol", "makde"), "unknown protocol 'makde'; did you mean 'madke'?"),
         (("--base-url", "http://localhost:1"), "--base-url is for openai/NAME"),
         (("--sources", "google=serper"), "SERPER_API_KEY"),
         (("--sources", "wikki"), "unknown source 'wikki'; did you mean 'wiki'?"),
         (("--sources", "wiki=nowhere"), "no such folder or file 'nowhere'"),
-        (("--pools", "none.jsonl"), "none.jsonl: cannot be read"),
         (("--cast", "debater-3=human"), "unknown role 'debater-3'; did you mean 'Debater"),
         (("--cast", "human"), "expected ROLE=MODEL"),
-        (("--set", "debaters=[{nam: Ada}]"), "debaters.0.nam"),
         (("--set", "debaters=[{name: Ada, model: 'os:getcwd'}, {name: Bo}]"), "names code as the model of Ada"),
         (("--set", "reads.peers=latest"), "reads.peers = latest needs sequential talk"),
-        (("--set", "order=madcc"), "order.by: Input should be 'fixed'"),
         (BEST_OF, "needs an answer scorer; pass its command with --answer-scorer"),
         ((*BEST_OF, "--answer-scorer", "no-such-program x"), "there is no program 'no-such-program'"),
         (("--answer-scorer", "cat"), "--answer-scorer: this protocol asks no answer scorer"),
         (("--set", "first_round_given=true"), "needs first-round stances; pass their file with madke run"),
-        (("--first-round", "none.jsonl"), "none.jsonl: cannot be read"),
         (("--first-round", "."), "is not a run directory"),
     ],
 )
@@ -65,22 +51,18 @@ def test_a_broken_option(tmp_path: Path, options: tuple[str, ...], said: str) ->
     assert [path.name for path in tmp_path.iterdir()] == ["data.jsonl"]
 
 
-@pytest.mark.parametrize(
-    ("change", "options", "said"),
-    [
-        (lambda pools: pools[:1], (), "has no pool for question 'q1'"),
-        (lambda pools: [pools[0], {**pools[1], "question": "Who?"}], (), "was built for 'Who?'"),
-        (list, ("--sources", "textbooks"), "holds nothing from source 'textbooks', only from google, wiki"),
-        (list, ("--sources", "wiki=x"), "with a pool file no source is searched"),
-        (list, ("--sources", "none"), "the protocol has no knowledge"),
-    ],
-)
-def test_a_pool_file_that_does_not_fit(
-    tmp_path: Path, change: Callable[[list[Any]], list[Any]], options: tuple[str, ...], said: str
-) -> None:
+def test_a_pool_file_that_does_not_fit(tmp_path: Path) -> None:
     questions, pools = write_dataset(tmp_path, 2)
-    write(pools, change([json.loads(line) for line in pools.read_text().splitlines()]))
-    assert said in refused("run", questions, "--pools", pools, "--out", tmp_path / "out", *options)
+    run = ("run", questions, "--pools", pools, "--out", tmp_path / "out")
+    said = refused(*run, "--sources", "textbooks")
+    assert "holds nothing from source 'textbooks', only from google, wiki" in said
+    assert "with a pool file no source is searched" in refused(*run, "--sources", "wiki=x")
+    assert "the protocol has no knowledge" in refused(*run, "--sources", "none")
+    first, second = pools.read_text().splitlines(keepends=True)
+    write(pools, first)
+    assert "has no pool for question 'q1'" in refused(*run)
+    write(pools, first + second.replace("Which lake is the deepest", "Who"))
+    assert "was built for 'Who, in survey 1?'" in refused(*run)
     assert not (tmp_path / "out").exists()
 
 

@@ -2,21 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from madke.core.errors import count_of
 from madke.data import read_dataset
 from madke.data.formats import FORMATS
-from tests.data.published import FILES, HOTPOT, write
+from tests.data.published import FILES, write
 from tests.support.cli import madke, refused
-
-
-def converted(*args: Any) -> str:
-    done = madke("datasets", "convert", *args)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_all_are_listed_and_a_card_is_shown() -> None:
@@ -36,10 +29,10 @@ def test_all_are_listed_and_a_card_is_shown() -> None:
 def test_what_is_converted_reads_as_the_published_file(tmp_path: Path, name: str) -> None:
     file, content = FILES[name]
     path = write(tmp_path / file, content)
-    said = converted(name, path, "--out", tmp_path / "q.jsonl")
+    done = madke("datasets", "convert", name, path, "--out", tmp_path / "q.jsonl")
     questions = read_dataset(tmp_path / "q.jsonl")
     assert questions == read_dataset(path, dataset=name)
-    assert said == f"{tmp_path / 'q.jsonl'}: {count_of(len(questions), 'question')}\n"
+    assert done.stdout == f"{tmp_path / 'q.jsonl'}: {count_of(len(questions), 'question')}\n"
 
 
 def test_what_cannot_be_done(tmp_path: Path) -> None:
@@ -50,22 +43,6 @@ def test_what_cannot_be_done(tmp_path: Path) -> None:
     assert "Missing argument 'PATH'" in refused("datasets", "convert", "nq_open", *out)
     assert "have no passages" in refused("datasets", "convert", "nq_open", path, *out, "--pools", tmp_path / "p.jsonl")
     assert "to the list" in refused("datasets", "--json", "show", "nq_open")
-    assert {file.name for file in tmp_path.iterdir()} == {"d.jsonl"}
-
-
-@pytest.mark.slow
-def test_what_was_converted_is_still_of_its_dataset_in_an_experiment(tmp_path: Path) -> None:
-    own = tmp_path / "own.jsonl"
-    converted("hotpotqa", write(tmp_path / "d.json", [HOTPOT]), "--out", own)
-    script = write(tmp_path / "script.yaml", '- {reply: "It is [Baikal]."}')
-    arms = [{"name": "plain", "protocol": "cot"}]
-    published = {"gpt-9": {"plain": {"hotpotqa": {"em": 0.5}}}}
-    recipe = {"title": "One", "source": "a test", "arms": arms, "published": published}
-    ablate = ("ablate", write(tmp_path / "recipe.yaml", recipe), "--model", f"scripted/{script}")
-    out = ("--out", tmp_path / "out")
-    assert "give --data PATH without NAME=" in refused(*ablate, "--data", f"hotpotqa={own}", *out)
-    done = madke(*ablate, "--data", own, *out, COLUMNS="200")
-    assert done.returncode == 0, done.stderr
-    theirs, ours = [line.split() for line in done.stdout.splitlines() if " hotpotqa " in line]
-    assert theirs[:5] == ["gpt-9", "plain", "hotpotqa", "EM", "50.0"]
-    assert ours[1:6] == ["plain", "hotpotqa", "EM", "-", "100.0"]
+    own = write(tmp_path / "own.jsonl", {"question": "Which?", "golden_answers": ["Baikal"]})
+    assert "give --data PATH without NAME=" in refused("datasets", "convert", "nq_open", own, *out)
+    assert {file.name for file in tmp_path.iterdir()} == {"d.jsonl", "own.jsonl"}

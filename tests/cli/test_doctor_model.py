@@ -7,8 +7,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.audit import models
 from tests.support.cli import madke, refused, started
 from tests.support.openai_server import openai_server
@@ -60,13 +58,7 @@ def test_an_interrupt_prints_what_was_found() -> None:
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize(
-    ("args", "why"),
-    [
-        (("--json",), "need --model"),
-        (("--model", "human"), "cannot be audited"),
-        (("--model", "openai/m", "--prompts", "missing"), "is not a folder"),
-    ],
-)
-def test_bad_input_is_one_line(args: Any, why: str, tmp_path: Path) -> None:
-    assert why in refused("doctor", *args, cwd=tmp_path)
+def test_bad_input_is_one_line(tmp_path: Path) -> None:
+    assert "need --model" in refused("doctor", "--json")
+    assert "cannot be audited" in refused("doctor", "--model", "human")
+    assert "is not a folder" in refused("doctor", "--model", "openai/m", "--prompts", tmp_path / "missing")

@@ -53,13 +53,14 @@ def test_an_incomplete_run_says_so_in_every_output(tmp_path: Path) -> None:
     (part / "run.json").write_text(json.dumps(record))
     said = "3 of 4 (stopped at --deadline; the same command goes on)"
     table = tmp_path / "scores.csv"
-    scored = madke("score", whole, part, "--tables", table)
+    scored = madke("score", whole, part, "--tables", table, "--tables", tmp_path / "scores.tex")
+    assert r"\begin{tabular}" in (tmp_path / "scores.tex").read_text()
     assert f"part: {said}." in scored.stdout
     assert " 3 of 4 " in scored.stdout
     assert "part,3 of 4," in table.read_text()
     records = [json.loads(line) for line in madke("score", whole, part, "--json").stdout.splitlines()]
     assert [each.get("incomplete") for each in records] == [None, said]
-    (by_dataset,) = json.loads(madke("score", part, "--json", "--by-dataset").stdout).values()
+    by_dataset = json.loads(madke("score", part, "--json", "--by-dataset").stdout)["lakes"]
     assert by_dataset["incomplete"] == json.loads((part / "metrics.json").read_text())["incomplete"] == said
     assert json.loads((whole / "metrics.json").read_text())["incomplete"] is None
     assert f"part: {said}." in madke("compare", whole, part).stdout

@@ -41,24 +41,16 @@ def test_madke_describes_everything_as_one_object_or_as_a_guide_for_agents() -> 
     assert (out["usage"], out["required"]) == ("--out DIR", True)
     protocols = {each["name"]: each for each in found["protocols"]}
     assert protocols["madke"]["calls"] == {"fewest": 5, "most": 16}
-    rounds = found["functions"][protocols["madke"]["function"]]["parameters"]["rounds"]
-    assert (rounds["default"], rounds["minimum"], rounds["type"]) == (3, 1, "integer")
     assert found["settings"]["properties"]["select"]["enum"] == ["adaptive", "all", "one_each", "views", "none"]
     assert found["sources"]["wiki"] == "built in"
     assert madke("describe").stdout.startswith("---\nname: madke\n")
 
 
-@pytest.mark.parametrize(
-    ("former", "today"),
-    [
-        ("mcp", "madke serve --mcp"),
-        ("export", "madke report PATH --answers"),
-        ("calibrate", "madke score PATH --calibrate"),
-        ("prompts", "madke protocols prompt"),
-    ],
-)
-def test_a_verb_of_earlier_versions_names_todays(former: str, today: str) -> None:
-    assert today in refused(former, "anything")
+def test_a_verb_of_earlier_versions_names_todays() -> None:
+    assert "madke serve --mcp" in refused("mcp", "anything")
+    assert "madke report PATH --answers" in refused("export", "anything")
+    assert "madke score PATH --calibrate" in refused("calibrate", "anything")
+    assert "madke protocols prompt" in refused("prompts", "anything")
 
 
 def test_extras_are_installed_into_a_checkout_or_next_to_the_package(

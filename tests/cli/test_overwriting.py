@@ -54,11 +54,9 @@ def test_nothing_that_a_run_or_an_experiment_keeps_can_be_an_output(played: Path
         "report run --out x.html --answers x.html",
         "report experiment --answers experiment/arms/plain/transcripts.jsonl",
         "report a.jsonl --data q.jsonl --out a.jsonl.grades.sqlite",
-        "report run --tables csv --answers run/tables/scores.csv",
         "score a.jsonl --data q.jsonl --tables t.csv --tables t.csv",
         "score run --calibrate run/run.json",
         "pool build q.jsonl --sources google=web.jsonl --out web.jsonl",
-        "pool build q.jsonl --sources google=web.jsonl --out run/transcripts.jsonl",
     ],
 )
 def test_each_command_refuses_before_it_does_anything(played: Path, line: str) -> None:

@@ -83,10 +83,8 @@ def test_all_arms_read_one_pool_votes_cost_what_the_debate_does_and_nothing_is_p
     assert calls["alone"] == calls["rag"] == 2
     assert calls["votes"] == pytest.approx(calls["debate"], abs=1)
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert "<title>Does a debate pay?</title>" in page
-    assert done.stdout.startswith("Not decided: ")
-    assert len(done.stdout.splitlines()) <= 40
     verdict = " ".join(done.stdout.partition("\n\n")[0].split())
+    assert verdict.startswith("Not decided: ")
     assert verdict in unescape(page).replace("\N{NO-BREAK SPACE}", " ")
     record = json.loads(madke(*command, "--json", cwd=folder).stdout)
     assert (record["verdict"], record["lines"][0]) == ("open", verdict)

@@ -51,11 +51,11 @@ def answers(folder: Path) -> dict[str, dict[str, str | None]]:
 
 
 def logical(transcripts: list[Transcript]) -> int:
-    return sum(used.calls for transcript in transcripts for used in transcript.usage.values())
+    return sum(each.total.calls for each in transcripts)
 
 
 def paid(transcripts: list[Transcript]) -> int:
-    return sum(used.paid for transcript in transcripts for used in transcript.usage.values())
+    return sum(each.total.paid for each in transcripts)
 
 
 def test_arms_share_every_call_that_is_the_same_and_the_plan_bounds_what_is_asked(tmp_path: Path) -> None:
@@ -227,12 +227,8 @@ def test_table_4_refuses_a_source_that_is_no_textbook(tmp_path: Path) -> None:
     for name in ("notes", "textbooks"):
         write(tmp_path / name / "one.txt", "The heart has four chambers.")
 
-    def planned(sources: str) -> Any:
-        return madke("ablate", "madke-table-4", "--data", questions, "--sources", sources, "--plan", cwd=tmp_path)
-
-    web = planned("wiki=./notes,textbooks=./notes")
-    assert web.returncode == 2
-    assert "source 'textbooks' of this recipe: found" in web.stderr
-    assert planned("wiki=./notes,textbooks=./textbooks").returncode == 0
-    missing = planned("wiki=./notes,google=./textbooks")
-    assert (missing.returncode, "add textbooks=INDEX" in missing.stderr) == (2, True)
+    plan = ("ablate", "madke-table-4", "--data", questions, "--plan", "--sources")
+    web = madke(*plan, "wiki=./notes,textbooks=./notes", cwd=tmp_path)
+    assert (web.returncode, "source 'textbooks' of this recipe: found" in web.stderr) == (2, True)
+    assert madke(*plan, "wiki=./notes,textbooks=./textbooks", cwd=tmp_path).returncode == 0
+    assert "add textbooks=INDEX" in refused(*plan, "wiki=./notes,google=./textbooks", cwd=tmp_path)

@@ -77,7 +77,6 @@ def bills(folder: Path) -> dict[str, int]:
         ({"model": "openai-ok2"}, "arm 'x': unknown model 'openai-ok2'; did you mean 'openai'?"),
         ({"model": "azure/deployed"}, "arm 'x': AZURE_OPENAI_ENDPOINT is not set"),
         ({"protocol": "mad", "cast": {"jugde": "offline"}}, "arm 'x': unknown role 'jugde'"),
-        ({"protocol": "mad", "set": {"round": 2}}, "arm 'x': set unknown parameter 'round'; did you mean 'rounds'?"),
         ({"set": {"knowledge.select": "all"}}, "arm 'x': set knowledge.select: since 0.5.0 it is select"),
         ({"protocol": "rag", "sources": "a,a"}, "arm 'x': sources 'a,a': 'a' is named twice"),
     ],
@@ -143,17 +142,15 @@ def test_pools_that_an_arm_has_begun_with_get_no_further_source(lakes: Path) -> 
     assert (google.asked, bills(lakes)) == ([], {"wiki": 2})
 
 
-@pytest.mark.parametrize("there", [False, True])
-def test_what_is_refused_leaves_no_folder(lakes: Path, there: bool) -> None:
-    out = lakes / "out"
-    if there:
-        out.mkdir()
+def test_what_is_refused_leaves_no_folder_or_an_empty_one_as_it_was(lakes: Path) -> None:
     assert "missing.jsonl: cannot be read" in refusal(lakes, WIKI, pools=("missing.jsonl",))
     assert "leave one file out" in refusal(lakes, WIKI, pools=("pools.jsonl", "pools.jsonl"))
     misspelt = {"name": "x", "protocol": "rag", "sources": "wki"}
     assert "arm 'x': unknown source 'wki'; did you mean" in refusal(lakes, WIKI, misspelt)
-    assert out.exists() == there
-    assert not there or not any(out.iterdir())
+    assert not (lakes / "out").exists()
+    (lakes / "out").mkdir()
+    assert "unknown source 'wki'" in refusal(lakes, WIKI, misspelt)
+    assert not any((lakes / "out").iterdir())
 
 
 def outcomes(folder: Path) -> dict[str, Any]:
@@ -222,7 +219,6 @@ def test_a_program_in_an_event_loop_gets_scores_and_events(lakes: Path) -> None:
     async def notebook() -> Experiment:
         return ablated(lakes, WIKI, pools=(), sources={"wiki": Lakes()}, listen=heard.append)
 
-    done = asyncio.run(notebook())
-    assert [name for name, scores in done.scores.items() if scores.total.calls] == ["wiki"]
+    assert asyncio.run(notebook()).scores["wiki"].questions == 2
     kinds = {type(event).__name__ for event in heard}
-    assert {"SourceOpened", "PoolProgress", "PoolsReady", "PoolReady", "DebateFinished", "RunProgress"} <= kinds
+    assert {"SourceOpened", "PoolsReady", "DebateFinished", "RunProgress"} <= kinds

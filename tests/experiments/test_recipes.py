@@ -76,32 +76,12 @@ def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(t
     [
         ("madke-table-2", "GPT-4-Turbo", "standard", "2wikimultihopqa", "grader", 0.284),
         ("madke-figure-4", "Qwen1.5-72B-Chat", "madke-both", "2wikimultihopqa", "co2_judge_grader", 0.342),
-        ("madke-table-4", "GPT-4-Turbo", "standard", "mmlu_med", "choice_accuracy", 0.861),
-        ("madke-figure-6", "Qwen1.5-32B-Chat", "madke-32B-both", "hotpotqa", "grader", 0.57),
-        ("madke-figures-7-9", "GPT-3.5-Turbo", "madke-agents-2", "hotpotqa", "cons_judge", 0.64),
         ("liang-table-3", "GPT-3.5-Turbo", "self-reflect", "commonmt", "human_quality", 3.43),
-        ("liang-table-5", "GPT-3.5-Turbo", "liang", "ciar", "math_equivalence", 0.36),
         ("liang-table-7", "GPT-3.5-Turbo and GPT-4", "gpt4-turbo-gpt4", "commonmt", "sided_with_Affirmative", 0.6),
         ("madc-table-1", "GPT-4o-mini", "madc", "bbh_logical_deduction", "choice_accuracy", 0.892),
-        ("madc-agents", "Qwen2.5-7B-Instruct", "madc-3", "bbh_geometric_shapes", "choice_accuracy", 0.58),
     ],
 )
 def test_published_figures_are_those_of_the_papers(
     name: str, model: str, arm: str, dataset: str, metric: str, value: float
 ) -> None:
     assert RECIPES[name].published[model][arm][dataset][metric] == pytest.approx(value)
-
-
-def test_the_averages_in_madkes_text_are_those_of_the_figures() -> None:
-    """Section 5.1: Co2 gains 7.8 points with all knowledge and Cons loses 1.6 (Qwen1.5-72B-Chat, Table 3)."""
-    figures = RECIPES["madke-figure-4"].published["Qwen1.5-72B-Chat"]
-
-    def gain(*metrics: Any) -> Any:
-        both, none = (
-            [next(by_dataset[name] for name in metrics if name in by_dataset) for by_dataset in figures[arm].values()]
-            for arm in ("madke-both", "madke-none")
-        )
-        return sum(both) / len(both) - sum(none) / len(none)
-
-    assert gain("co2_judge_grader", "co2_judge") == pytest.approx(0.078, abs=5e-4)
-    assert gain("cons_judge") == pytest.approx(-0.016, abs=5e-4)

@@ -1,6 +1,5 @@
 """A study asks blocks of questions until it knows, and says whether a debate pays."""
 
-from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -10,23 +9,12 @@ import pytest
 import madke
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.events import DebateFinished
-from madke.core.knowledge import Hits, Passage
 from madke.models import batches
 from tests.data.published import write
+from tests.experiments.test_experiment_folder import Lakes
 from tests.support.batch_server import batch_server
 
 QUESTIONS = [madke.Question(id=f"q{n}", question=f"Which lake is number {n}?", answers=("Baikal",)) for n in range(100)]
-
-
-class Lakes:
-    """One passage for every question."""
-
-    name = "lakes"
-    description = "made up"
-
-    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
-        found = Passage(source="lakes", key="1", title="", text="Lakes.", score=1, rank=0)
-        return [Hits(passages=(found,)) for _ in queries]
 
 
 class Gains:
@@ -48,7 +36,7 @@ class Gains:
 
 
 def study(folder: Path, model: Gains | str, **more: Any) -> madke.Study:
-    return madke.study(QUESTIONS, sources={"lakes": Lakes()}, model=model, out=folder / "out", **more)
+    return madke.study(QUESTIONS, sources={"lakes": Lakes("lakes")}, model=model, out=folder / "out", **more)
 
 
 @pytest.mark.slow

@@ -29,14 +29,13 @@ SCRIPT = """
 def run(tmp_path: Path) -> Any:
     """Runs two questions of a script into a folder of this name and returns the transcripts by id."""
     questions, pools_file = write_dataset(tmp_path, 2)
-    (tmp_path / "script.yaml").write_text(SCRIPT)
+    script = write(tmp_path / "script.yaml", SCRIPT)
 
     class Runs:
         pools = ("--pools", pools_file)
 
         def command(self, out: Any, *options: Any) -> Any:
-            model = f"scripted/{tmp_path / 'script.yaml'}"
-            return ("run", questions, "--model", model, "--out", tmp_path / out, *options)
+            return ("run", questions, "--model", f"scripted/{script}", "--out", tmp_path / out, *options)
 
         def __call__(self, out: Any, *options: Any) -> Any:
             done = madke(*self.command(out, *options))
@@ -90,19 +89,14 @@ def test_an_estimator_puts_one_candidate_first_and_is_not_needed_for_a_replay(tm
     assert "Debater 1 15, Debater 2 11" in madke("report", tmp_path / "out", "--question", "q0").stdout
 
 
-def write_web(folder: Path) -> Path:
-    """A web that knows both questions and what Debater 1 searches for."""
+@pytest.mark.parametrize("pooled", [False, True], ids=["own pools", "a pool file"])
+def test_a_debater_can_search_and_the_replay_needs_no_source(tmp_path: Path, run: Any, pooled: bool) -> None:
     queries = ["depth of Baikal", *(f"Which lake is the deepest, in survey {n}?" for n in range(2))]
     lines = [
         {"query": query, "results": [{"title": query, "snippet": f"About: {query}", "link": f"https://{n}.example"}]}
         for n, query in enumerate(queries)
     ]
-    return write(folder / "web.jsonl", lines)
-
-
-@pytest.mark.parametrize("pooled", [False, True], ids=["own pools", "a pool file"])
-def test_a_debater_can_search_and_the_replay_needs_no_source(tmp_path: Path, run: Any, pooled: bool) -> None:
-    web = write_web(tmp_path)
+    web = write(tmp_path / "web.jsonl", lines)
     options = ("--sources", f"google={web}", "--set", "allow_search=true", *(run.pools if pooled else ()))
     before = run("out", *options)
     transcript = before["q1"]

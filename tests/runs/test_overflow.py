@@ -1,11 +1,9 @@
-"""A server that refuses long prompts: what is left out, and what fails."""
+"""A server that refuses long prompts: what is left out of them."""
 
 import json
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
-from madke.core.transcript import Transcript
 from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
 from tests.support.cli import madke
@@ -22,21 +20,16 @@ def narrow(body: dict[str, Any], n: int) -> Reply:
     return chat(f"{'I have thought about it at length. ' * 40}The answer is [Lake Baikal].")
 
 
-def debated(folder: Path, policy: str) -> tuple[CompletedProcess[str], Transcript, tuple[object, ...]]:
-    """Five debaters, so that each reply shows four stances of some 1,400 characters."""
-    questions, _ = write_dataset(folder, 1)
-    settings = ("--protocol", "mad", "--set", "debaters=5", "--set", f"overflow={policy}")
+def test_the_oldest_stances_are_left_out_until_the_prompt_fits(tmp_path: Path) -> None:
+    """Of five debaters, so that each reply shows four stances of some 1,400 characters."""
+    questions, _ = write_dataset(tmp_path, 1)
+    settings = ("--protocol", "mad", "--set", "debaters=5", "--set", "overflow=drop")
     with openai_server(narrow) as server:
         endpoint = ("--model", "openai/m", "--base-url", server.url)
-        command = ("run", questions, *endpoint, "--out", folder / "out", *settings)
+        command = ("run", questions, *endpoint, "--out", tmp_path / "out", *settings)
         done = madke(*command)
-    (transcript,) = read_transcripts(folder / "out")
-    return done, transcript, command
-
-
-def test_the_oldest_stances_are_left_out_until_the_prompt_fits(tmp_path: Path) -> None:
-    done, transcript, command = debated(tmp_path, "drop")
     assert done.returncode == 0, done.stderr
+    (transcript,) = read_transcripts(tmp_path / "out")
     assert (transcript.status, transcript.degraded) == ("ok", False)
     first, second = transcript.rounds
     assert {turn.stance.truncated for turn in first.turns} == {None}
@@ -52,12 +45,3 @@ def test_the_oldest_stances_are_left_out_until_the_prompt_fits(tmp_path: Path) -
     again = madke(*command, "--replay")
     assert again.returncode == 0, again.stderr
     assert list(read_transcripts(tmp_path / "out")) == [transcript]
-
-
-def test_a_turn_whose_prompt_is_too_long_fails_with_the_servers_words(tmp_path: Path) -> None:
-    done, transcript, _ = debated(tmp_path, "fail")
-    assert done.returncode == 1
-    assert transcript.status == "failed"
-    errors = {turn.stance.error for turn in transcript.rounds[1].turns}
-    assert errors == {f"HTTP 400: {REFUSAL}"}
-    assert f"1 x HTTP 400: {REFUSAL}" in " ".join(done.stdout.split())

@@ -17,11 +17,12 @@ import psutil
 import pytest
 
 import madke
-from madke.core.chat import ChatRequest, Completion, Message, Purpose
+from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError
 from madke.core.events import Event, RunProgress
 from madke.runs.ray_models import ray_models
 from madke.runs.request import RunOptions
+from tests.support.chat_requests import chat_request, purpose
 from tests.support.cli import madke as command
 from tests.support.cli import refused, started
 from tests.support.dataset import debating, run_command, write_dataset
@@ -150,8 +151,8 @@ def on_nodes(model: str, *, concurrency: int) -> Iterator[Any]:
 
 
 def request(text: str) -> ChatRequest:
-    purpose = Purpose(question=text, stage="judge", agent="judge", round=1)
-    return ChatRequest(messages=(Message(role="user", content=text),), purpose=purpose, temperature=0.5, max_tokens=9)
+    made: ChatRequest = chat_request(text, about=purpose(question=text, stage="judge"), max_tokens=9)
+    return made
 
 
 def test_a_call_that_is_lost_twice_fails_and_without_a_worker_the_run_ends_with_one_line(cluster: Any) -> None:
@@ -192,38 +193,25 @@ def test_local_models_get_a_worker_for_each_gpu(cluster: Any, tmp_path: Path) ->
         assert model.name == f"hf/{tmp_path}"
 
 
-class Gate:
-    """A server's replies up to a number; those after it wait until the gate is moved."""
-
-    def __init__(self, answered: int) -> None:
-        self._answered = answered
-        self._moved = threading.Condition()
-
-    def __call__(self, body: dict[str, Any], n: int) -> Any:
-        with self._moved:
-            self._moved.wait_for(lambda: n <= self._answered)
-        return debating(body, n)
-
-    def move(self, answered: int) -> None:
-        with self._moved:
-            self._answered = answered
-            self._moved.notify_all()
-
-
 def test_a_run_that_is_stopped_then_killed_leaves_no_process_and_is_resumed_by_either_engine(
     running: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected, _ = local(tmp_path, 8)
-    gate = Gate(15)
-    with openai_server(gate) as server:
+    answered = 15
+
+    def reply(body: dict[str, Any], n: int) -> Reply:
+        until(lambda: n <= answered)
+        return debating(body, n)
+
+    with openai_server(reply) as server:
         run = run_command(tmp_path, server.url, n=8)
         # A cluster of the run's own.
         with started(*run, "--engine", "ray") as process:
-            until(lambda: len(server.requests) > 15)
+            until(lambda: len(server.requests) > answered)
             processes = psutil.Process(process.pid).children(recursive=True)
             assert any("raylet" in each.name() for each in processes)
             process.send_signal(signal.SIGINT)
-            gate.move(10_000)
+            answered = 10_000
             _, stderr = process.communicate()
         assert process.returncode == 130, stderr
         assert "the same command resumes" in stderr
@@ -232,16 +220,15 @@ def test_a_run_that_is_stopped_then_killed_leaves_no_process_and_is_resumed_by_e
 
         # Another cluster, which stays.
         monkeypatch.setenv("RAY_ADDRESS", running.address)
-        answered = len(server.requests) + 15
-        gate.move(answered)
+        sent = answered = len(server.requests) + 15
         with started(*run, "--engine", "ray") as process:
-            until(lambda: len(server.requests) > answered)
+            until(lambda: len(server.requests) > sent)
             left = workers()
             assert len(left) == 1
             process.kill()
         assert psutil.wait_procs(left, timeout=60)[1] == []
-        in_flight = len(server.requests) - answered
-        gate.move(10_000)
+        in_flight = len(server.requests) - sent
+        answered = 10_000
 
         done = command(*run)
         assert done.returncode == 0, done.stderr

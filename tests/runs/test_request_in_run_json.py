@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import madke
 from madke.cli import ablate, ask, run, serve
 from madke.engine.deferral import Calibration
 from madke.engine.variant import variant_folders
-from madke.experiments.recipe import Changes
 from madke.runs.request import Asker, askable, descriptions
 from madke.runs.spec import resolve
 from tests.data.published import write
@@ -38,12 +37,9 @@ def test_what_an_asker_may_set_is_an_option_and_a_keyword(asker: Asker) -> None:
         assert options[name].default in (madke.RunRequest.__dataclass_fields__[name].default, None)
 
 
-def test_a_number_below_its_minimum_is_refused() -> None:
+def test_a_number_below_its_minimum_and_an_unknown_keyword_are_refused() -> None:
     with pytest.raises(madke.UserError, match="limit = 0; expected at least 1"):
         madke.RunRequest(limit=0)
-
-
-def test_an_unknown_keyword_names_the_nearest_one() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'modle'; did you mean 'model'"):
         madke.run([], modle="offline")
     with pytest.raises(TypeError, match="unexpected keyword argument 'limit'"):
@@ -59,11 +55,6 @@ BASE = madke.RunRequest(questions=QUESTIONS, protocol="madke", sources="wiki")
 def own_reader(path: Path) -> list[madke.Question]:
     records = map(json.loads, path.read_text().splitlines())
     return [madke.Question(id=each["id"], question=each["question"]) for each in records]
-
-
-def question_file(folder: Path) -> Path:
-    records = [{"id": each["id"], "question": each["question"], "golden_answers": [each["id"]]} for each in QUESTIONS]
-    return write(folder / "questions.jsonl", records)
 
 
 def own_prompts(folder: Path) -> Path:
@@ -124,7 +115,7 @@ def fitting(name: str, folder: Path) -> madke.RunRequest:
     elif name == "answer_scorer":
         needs = {"protocol": "rerank", "sources": "none", "answer_scorer": "scorer"}
     elif name in ("dataset", "columns", "ids"):
-        needs = {"questions": question_file(folder)}
+        needs = {"questions": write(folder / "questions.jsonl", [{**each, "golden_answers": []} for each in QUESTIONS])}
     elif name in ("error_at_most", "calibration"):
         needs = {"calibration": calibration(folder / "calibration.json", signal="judge"), "error_at_most": "5%"}
     return replace(BASE, **needs)
@@ -147,10 +138,3 @@ def test_run_json_freezes_the_passages_of_the_pool_file(tmp_path: Path) -> None:
     one, other = frozen.values()
     assert [*one] == [*other] == [each["id"] for each in QUESTIONS]
     assert one != other
-
-
-def test_what_an_arm_sets_are_fields_of_the_request() -> None:
-    """``set`` is ``settings``, as ``--set``; ``match_cost`` chooses a setting."""
-    known = {each.name for each in fields(madke.RunRequest)}
-    arm = {"settings" if name == "set" else name for name in Changes.model_fields} - {"match_cost"}
-    assert arm <= known

@@ -15,10 +15,6 @@ from tests.support.dataset import debating, run_command, stage_of
 from tests.support.openai_server import chat, error, openai_server
 
 
-def finished_ids(folder: Any) -> Any:
-    return sorted(transcript.id for transcript in read_transcripts(folder / "out"))
-
-
 def test_every_call_of_a_question_is_made_once_and_there_are_at_most_2nr_plus_r_plus_1(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         done = madke(*run_command(tmp_path, server.url))
@@ -82,7 +78,7 @@ def test_failed_questions_exit_1_and_are_run_again_by_the_same_command(tmp_path:
 
         broken = False
         assert madke(*args).returncode == 0
-    assert finished_ids(tmp_path) == ["q0", "q1", "q2"]
+    assert {t.id: t.status for t in read_transcripts(tmp_path / "out")} == dict.fromkeys(("q0", "q1", "q2"), "ok")
 
 
 @pytest.mark.slow
@@ -107,8 +103,7 @@ def test_degraded_questions_are_run_again_where_that_is_asked_for(tmp_path: Path
         anew = [stage_of(seen.body) for seen in server.requests[sent:]]
         assert anew[0] == "judge"
         assert "select" not in anew
-    assert finished_ids(tmp_path) == ["q0", "q1", "q2"]
-    assert not any(t.degraded for t in read_transcripts(tmp_path / "out"))
+    assert {t.id: t.degraded for t in read_transcripts(tmp_path / "out")} == dict.fromkeys(("q0", "q1", "q2"), False)
 
 
 def test_a_directory_of_another_configuration_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -120,10 +115,3 @@ def test_a_directory_of_another_configuration_is_refused_and_left_alone(tmp_path
         assert 'holds another run: protocol: "madke", not "rag" (and ' in refused(*args, "--protocol", "rag")
     assert "holds another run: protocol.rounds: 3, not 2" in complaint
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
-
-
-def test_arms_filter_one_pool_file(tmp_path: Path) -> None:
-    with openai_server(debating) as server:
-        assert madke(*run_command(tmp_path, server.url, "--sources", "google", n=1)).returncode == 0
-    (transcript,) = read_transcripts(tmp_path / "out")
-    assert {entry.source for entry in transcript.pool} == {"google"}

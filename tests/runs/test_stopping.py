@@ -176,10 +176,8 @@ NOW = datetime(2026, 11, 21, 22, 30, tzinfo=ZoneInfo("Europe/Zurich"))
     [
         ("90s", 90),
         ("1h30m", 5400),
-        ("0.5h", 1800),
         ("23:00", 1800),
         ("6:30", 8 * 3600),
-        ("2026-11-22T22:30", 86400),
         ("2026-11-21T21:31:00+00:00", 60),
     ],
 )
@@ -187,7 +185,7 @@ def test_deadlines_as_people_write_them(text: str, seconds: Any) -> None:
     assert seconds_until(text, NOW) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("text", ["", "1h 5m", "0s", "25:00", "2020-01-01T00:00"])
+@pytest.mark.parametrize("text", ["1h 5m", "0s", "25:00", "2020-01-01T00:00"])
 def test_what_is_no_deadline_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="--deadline"):
         seconds_until(text, NOW)
@@ -221,16 +219,14 @@ def test_an_error_in_one_debate_waits_for_the_calls_of_the_others(tmp_path: Path
 
 SLOW_SOURCE = """
 from time import sleep
-from madke import Hits, Passage
+from madke import Hits
 class Slow:
     name = description = fingerprint = "slow"
     def search(self, queries, k):
-        found = []
         for query in queries:
             print("searching", flush=True)
             sleep(0 if query.startswith("Quick") else 60)
-            found.append(Hits(passages=(Passage(source="slow", key=query, title=query, text=query, score=1, rank=0),)))
-        return found
+        return [Hits() for _ in queries]
 source = Slow()
 """
 
