@@ -1,5 +1,4 @@
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -8,7 +7,7 @@ import pytest
 from madke.core.errors import CallError, UserError
 from madke.models.chat_models import close, open_model
 from madke.models.transformers_chat import HFChat, _Sampler
-from tests.support.chat_requests import chat_request, purpose
+from tests.support.chat_requests import chat_request
 from tests.support.installed import needs
 from tests.support.tiny_model import CONTEXT, NO_SYSTEM, save_tiny_model
 
@@ -72,15 +71,6 @@ def test_a_batch_that_finds_no_memory_fails(tiny: Any, monkeypatch: pytest.Monke
     said = ask(tiny, greedy("1"), greedy("2"))
     assert [(type(error), error.retryable) for error in said] == [(CallError, False)] * 2
     assert "out of memory" in said[0].reason
-
-
-def test_a_seed_fixes_a_sample_whatever_shares_its_batch(tiny: Any) -> None:
-    seeded = chat_request("Hi", temperature=1.0, max_tokens=12, seed=7)
-    others = [replace(seeded, seed=seed, purpose=purpose(sample=seed)) for seed in (1, 2, 3)]
-    alone = ask(tiny, seeded)[0].text
-    together = [said.text for said in ask(tiny, *others, seeded)]
-    assert together[-1] == alone
-    assert len(set(together)) > 1
 
 
 def test_samples_follow_the_models_distribution_at_the_temperature() -> None:
