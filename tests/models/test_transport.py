@@ -63,8 +63,8 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("openssl, which makes the certificate, is not installed")
     file = tmp_path_factory.mktemp("tls") / "both.pem"
     names = ["-subj", "/CN=loopback", "-addext", "subjectAltName=IP:127.0.0.1"]
-    command = ["openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048", *names, "-keyout", file, "-out", file]
-    subprocess.run(command, capture_output=True, check=True)
+    command = ["openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048", *names]
+    subprocess.run([*command, "-keyout", file, "-out", file], capture_output=True, check=True)
     return file
 
 
