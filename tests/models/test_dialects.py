@@ -67,14 +67,12 @@ REFUSALS = [
     (400, gemini('Invalid JSON payload received. Unknown name "seed": Cannot find field.'), SEED),
     (400, plain("json: cannot unmarshal number 7 into Go struct field ChatCompletionRequest.seed of type int"), SEED),
     (422, {"error": "Failed to deserialize the JSON body: unknown field `seed`, expected one of `model`"}, SEED),
-    (400, plain("seed: Extra inputs are not permitted"), SEED),
     # stop
     (400, plain("Argument not supported on this model: stop"), STOP),
     # no system role
     (422, {"error": "Template error: invalid operation: System role not supported (in <string>:1)"}, NO_SYSTEM),
     (500, plain("Only user, assistant and tool roles are supported, got system. at row 83"), NO_SYSTEM),
     (400, gemini("Developer instruction is not enabled for models/gemma-3-27b-it"), NO_SYSTEM),
-    (400, plain("role 'system' is not supported on this model"), NO_SYSTEM),
     (400, vllm("Conversation roles must alternate user/assistant/user/assistant/..."), NO_SYSTEM),
     # streaming only
     (400, plain("This model only support stream mode, please enable the stream parameter to access it."), STREAM),

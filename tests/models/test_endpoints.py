@@ -111,7 +111,6 @@ def test_an_entry_says_where_and_how_a_model_is_asked(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("a:\n  base_urll: http://x/v1\n", "mine.yaml:2: a: unknown key 'base_urll'; did you mean 'base_url'"),
-        ("a:\n  rpm: -1\n", "mine.yaml:2: a: rpm"),
         ("a:\n  key: sk-12345678\n", "expected the name of an environment variable, never the key itself"),
         ("a:\n  extra_body: {messages: []}\n", "'messages' is set by the protocol"),
         ("a:\n  python: m:f\n  base_url: http://x/v1\n", "an entry with python takes only"),

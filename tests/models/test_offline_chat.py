@@ -25,7 +25,7 @@ from madke.tasks import TASKS
 from tests.support.chat_requests import chat_request, purpose
 
 POOL = [
-    ("Mount Etna", "Mount Etna is an active volcano on the island of Sicily. It was climbed by Lucy Harper in 1912."),
+    ("Mount Etna", "Mount Etna is a volcano on the island of Sicily. It was climbed by Lucy Harper in 1912 [7]."),
     ("Stromboli", "Stromboli is an island north of Sicily. Its volcano was climbed by Peter Grant in 1907."),
     ("Tin", "Tin is a soft metal that melts at 232 degrees Celsius. It has been mined in Cornwall since antiquity."),
     ("Mount Etna", "The slopes of Mount Etna carry vineyards and chestnut woods. Its summit is 3,357 metres high."),
@@ -130,6 +130,7 @@ def test_it_answers_from_the_chosen_knowledge(question: str, numbers: Any, form:
     text = reply(speak(question, numbers, **form))
     assert answer_of(text, **form) == expected
     assert any(f"Passage {number}" in text for number in numbers)
+    assert "[7]" not in text, "it would be a marker"
     assert text.endswith(f"\nThe answer is {expected}.")
 
 
@@ -137,6 +138,8 @@ def test_a_question_that_no_document_answers_gets_the_best_passage_and_no_answer
     text = reply(replace(speak("Who signed the treaty of Utrecht?"), passages=(HANDBOOK,)))
     assert text == "No answer found; the best passage is Passage 1, Office Handbook.pdf, p. 3."
     assert answer_of(text) is None
+    named = reply(replace(speak("Which book is about the printer?"), passages=(HANDBOOK,)))
+    assert "Handbook" not in (answer_of(named) or ""), "a file name is no answer"
 
 
 @pytest.mark.parametrize(

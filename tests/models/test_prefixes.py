@@ -15,7 +15,7 @@ from madke.core.chat import Completion
 from madke.core.errors import CallError
 from madke.models.endpoint import ModelEntry
 from madke.models.limiter import Limiter
-from madke.models.prefixes import Prefixes
+from madke.models.prefixes import LOCAL_SECONDS, Prefixes
 from tests.support.cached_servers import CachedServer
 from tests.support.chat_requests import chat_request, purpose
 from tests.support.jumping_loop import at_once
@@ -100,6 +100,19 @@ def test_calls_that_do_not_begin_alike_do_not_wait() -> None:
     others = sibling(1, question="another"), sibling(2, pool="A short pool."), sibling(3, system="Be long.")
     model = Timed({"0": (10.0, 0.0, "ok")})
     assert set(began(model, sibling(0), *others).values()) == {0.0}
+
+
+def test_what_was_read_is_waited_for_again_once_it_is_forgotten() -> None:
+    model = Timed({"1": (10.0, 0.0, "ok")}, hosted=False)
+
+    async def ask() -> None:
+        gate, _, _ = gated(model, mode="on")
+        await gate.complete(sibling(0))
+        await asyncio.sleep(LOCAL_SECONDS + 1.0)
+        await asyncio.gather(gate.complete(sibling(1)), gate.complete(sibling(2)))
+
+    at_once(ask())
+    assert model.began["2"] == model.began["1"] + 10.0
 
 
 # What is learned of the server

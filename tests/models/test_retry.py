@@ -57,7 +57,6 @@ def test_retryable_failures_are_tried_again_after_a_wait(failures: Any, draw: fl
 @pytest.mark.parametrize(
     ("failure", "attempts"),
     [
-        (CallError("HTTP 401: no", retryable=False), 1),
         (CallError("HTTP 500: busy", retryable=True), 6),
         # The provider may charge for what did not come in time.
         (CallError("the server did not answer in time", retryable=True, timed_out=True), 3),

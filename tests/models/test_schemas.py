@@ -31,7 +31,6 @@ SCHEMA = Schema(
 WHOLE = json.dumps({"reasoning": "It fits.", "selected": [2], "verdict": "SAME"})
 REFUSALS = {
     "OpenAI": error(400, "Invalid parameter: 'response_format' of type 'json_schema' is not supported."),
-    "by status": error(422, "Unprocessable"),
     "llama.cpp": (500, {}, {"error": {"message": "failed to parse grammar"}}),
     "without a reason": error(400, "Bad request"),
 }

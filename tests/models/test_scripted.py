@@ -59,7 +59,6 @@ def test_the_first_rule_that_matches_answers_and_an_edited_script_is_another_mod
     [
         ("- reply: a\n- stage: x\n", ":2: ", "reply: Field required"),
         ("- reply: a\n\n- reply: b\n  rond: 1\n", ":4: ", "'1.rond'"),
-        ("- just text\n", ":1: ", "'just text'"),
         ("- reply: \x00\n", ": ", "not YAML"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 from tests.models.wire import CHUNKS, WHOLE, ask, events, exchange, failure, parts
 from tests.support.chat_requests import chat_request
-from tests.support.openai_server import chat, error
+from tests.support.openai_server import chat
 
 both = pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
 _, EVENT_STREAM, TEXT = events(CHUNKS)
@@ -39,11 +39,6 @@ def test_a_part_of_a_reply_is_heard_before_the_reply_ends(transport: Any) -> Non
     assert heard == ["Lake ", "Baïkal"]
     assert parts(done.said[0]) == WHOLE
     assert (done.bodies[0]["stream"], done.bodies[0]["stream_options"]) == (True, {"include_usage": True})
-
-
-def test_a_server_that_only_streams_is_streamed_from_and_assembled() -> None:
-    refusal = error(400, "This model only support stream mode, please enable the stream parameter.")
-    assert parts(ask(lambda body, n: events(CHUNKS) if body.get("stream") else refusal)) == WHOLE
 
 
 def test_a_server_that_streams_without_usage_is_streamed_from_only_where_the_text_is_wanted() -> None:
