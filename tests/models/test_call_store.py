@@ -177,14 +177,3 @@ def test_a_call_that_is_cancelled_while_it_is_written_is_not_lost(store: Any) ->
 
     asyncio.run(cancel())
     assert said_by(stored(ScriptedChat([]), store), chat_request()) == [GOOD]
-
-
-def test_what_was_paid_is_added_up_by_payer_and_model(store: Any) -> None:
-    for payer, model in (("one", "m"), ("two", "m"), ("one", "n"), ("one", "m")):
-        said_by(stored(ScriptedChat([GOOD, BAD], name=model), store, payer=payer), chat_request(payer + model))
-    said_by(stored(ScriptedChat([GOOD], name="m"), store, payer="one"), chat_request(about=purpose(stage="search")))
-    assert store.paid() == {
-        ("one", "m"): (2, GOOD.usage + GOOD.usage),
-        ("two", "m"): (1, GOOD.usage),
-        ("one", "n"): (1, GOOD.usage),
-    }

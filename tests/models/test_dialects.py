@@ -28,11 +28,6 @@ def mistral(name: str) -> dict[str, Any]:
     return {"object": "error", "message": {"detail": detail}, "type": "invalid_request_error", "param": None}
 
 
-def mistral_older(name: str) -> dict[str, Any]:
-    detail = {"detail": [{"type": "extra_forbidden", "loc": ["body", name], "msg": "Extra inputs are not permitted"}]}
-    return {"object": "error", "message": json.dumps(detail), "type": "internal_error_proxy", "code": "1000"}
-
-
 def gemini(message: str) -> list[Any]:
     return [{"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}]
 
@@ -61,43 +56,26 @@ REFUSALS = [
     (422, {"error": "Input validation error: `max_new_tokens` must be <= 1024. Given: 100000"}, most(1024)),
     (400, gemini("maxOutputTokens: the range is from 1 (inclusive) to 65537 (exclusive)"), most(65536)),
     (400, plain("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]"), most(8192)),
-    (400, plain("InternalError.Algo.InvalidParameter: Range of max_tokens should be [1, 8192]"), most(8192)),
-    (400, plain("`max_tokens` must be less than or equal to `32768`, its maximum"), most(32768)),
-    (400, plain("The parameter `max_tokens` is not valid: expected a value <= 12288, but got 1"), most(12288)),
     (400, vllm("'max_tokens' is too large. This model's maximum context length is 32768 tokens"), most(16384)),
     (400, plain("max_tokens is too large for gpt-4-0613"), NO_BOUND),
     # temperature
     (400, plain("Unsupported value: 'temperature' does not support 0.5. Only the default (1) is supported."), COOL),
-    (400, plain("invalid temperature: only 1 is allowed for this model"), COOL),
     (400, plain("`temperature` may only be set to 1 when thinking is enabled."), COOL),
     (400, plain("`temperature` is deprecated for this model."), COOL),
     # seed
-    (400, plain("Unrecognized request argument supplied: seed"), SEED),
-    (422, mistral_older("seed"), SEED),
-    (
-        400,
-        vllm("[{'type': 'extra_forbidden', 'loc': ('body', 'seed'), 'msg': 'Extra inputs are not permitted'}]"),
-        SEED,
-    ),
+    (400, vllm("[{'type': 'extra_forbidden', 'loc': ('body', 'seed'), 'msg': 'Extra inputs'}]"), SEED),
     (400, gemini('Invalid JSON payload received. Unknown name "seed": Cannot find field.'), SEED),
     (400, plain("json: cannot unmarshal number 7 into Go struct field ChatCompletionRequest.seed of type int"), SEED),
     (422, {"error": "Failed to deserialize the JSON body: unknown field `seed`, expected one of `model`"}, SEED),
-    (400, plain("seed: Extra inputs are not permitted"), SEED),
     # stop
     (400, plain("Argument not supported on this model: stop"), STOP),
-    (400, plain("Model grok-4 does not support parameter stop."), STOP),
-    (400, plain("property 'stop' is unsupported"), STOP),
     # no system role
     (422, {"error": "Template error: invalid operation: System role not supported (in <string>:1)"}, NO_SYSTEM),
-    (500, plain("...\nError: Jinja Exception: System role not supported"), NO_SYSTEM),
     (500, plain("Only user, assistant and tool roles are supported, got system. at row 83"), NO_SYSTEM),
     (400, gemini("Developer instruction is not enabled for models/gemma-3-27b-it"), NO_SYSTEM),
-    (400, plain("Unsupported value: 'messages[0].role' does not support 'system' with this model."), NO_SYSTEM),
-    (400, plain("role 'system' is not supported on this model"), NO_SYSTEM),
     (400, vllm("Conversation roles must alternate user/assistant/user/assistant/..."), NO_SYSTEM),
     # streaming only
     (400, plain("This model only support stream mode, please enable the stream parameter to access it."), STREAM),
-    (400, {"detail": "Stream must be set to true"}, STREAM),
     (400, plain("parameter.enable_thinking must be set to false for non-streaming calls"), STREAM),
 ]
 
@@ -117,7 +95,6 @@ def test_each_wording_leads_to_the_dialect_that_the_server_takes(status: int, bo
     [
         (400, plain("Invalid 'temperature': decimal above maximum value. Expected a value <= 2, but got 3 instead.")),
         (400, plain("temperature must be between 0 and 1")),
-        (400, plain("temperature only supports values from 0 to 1")),
         (400, plain("The model m does not exist, or is not supported")),
         (400, vllm("This model's maximum context length is 4097 tokens. However, your messages resulted in 6988.")),
         (401, plain("Unsupported parameter: 'seed' is not supported with this model.")),

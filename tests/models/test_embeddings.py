@@ -14,7 +14,6 @@ from madke.core.errors import UserError
 from madke.models.encoders import Encoding, load_encoder
 from madke.retrieval.index_sources import open_index
 from madke.retrieval.indexes.build import build_index
-from madke.retrieval.indexes.index_folder import DenseSettings, read_manifest
 from madke.retrieval.source import ask_source
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
 from tests.support.installed import needs
@@ -52,13 +51,10 @@ def at(server: OpenAIServer, name: str = "some-model") -> str:
         ("intfloat/e5-base-v2", "query: ", "passage: "),
         ("multilingual-e5-large-instruct", f"{WEB} ", ""),
         ("bge-large-zh-v1.5", "为这个句子生成表示以用于检索相关文章：", ""),  # noqa: RUF001
-        ("intfloat/e5-mistral-7b-instruct", f"{WEB} ", ""),
         ("BAAI/bge-base-en-v1.5", BGE, ""),
         ("bge-m3:latest", "", ""),
-        ("Alibaba-NLP/gte-modernbert-base", "", ""),
         ("nomic-embed-text:v1.5", "search_query: ", "search_document: "),
         ("qwen3-embedding:0.6b", WEB, ""),
-        ("text-embedding-3-small", "", ""),
     ],
 )
 def test_each_family_gets_the_texts_of_its_card(name: str, query: str, passage: str) -> None:
@@ -66,7 +62,6 @@ def test_each_family_gets_the_texts_of_its_card(name: str, query: str, passage: 
         encoder = load_encoder(at(server, name))
         encoder.encode_queries(["river"])
         encoder.encode_passages(["mouth", ""], ["delta", "alone"])
-
         assert texts_at(server) == sorted([f"{query}river", f"{passage}mouth\ndelta", f"{passage}alone"])
         assert {(seen.path, seen.body["model"]) for seen in server.requests} == {("/v1/embeddings", name)}
 
@@ -77,14 +72,12 @@ def test_texts_are_sent_in_batches_and_keep_their_rows_and_lengths_if_asked() ->
         encoder = load_encoder(at(server))
         found = encoder.encode_queries(texts)
         again = pickle.loads(pickle.dumps(encoder)).encode_queries(texts[:2])
-
         assert encoder.dimension == 64
         assert found.dtype == np.float32
         assert found == pytest.approx(WordEncoder().encode_queries(texts), abs=1e-6)
         assert again == pytest.approx(found[:2])
         assert sorted(len(seen.body["input"]) for seen in server.requests[:5]) == [1, 4, 32, 32, 32]
         assert encoder.encode_queries([]).shape == (0, 64)
-
         free = load_encoder(at(server), encoding=Encoding(normalize=False))
         assert free.similarity == "inner_product"
         assert np.linalg.norm(free.encode_queries(["river"])) == pytest.approx(3)
@@ -97,7 +90,6 @@ def test_texts_are_sent_in_batches_and_keep_their_rows_and_lengths_if_asked() ->
         (error(413, "`inputs` must have less than 512 tokens. Given: 600"), r"truncate: true \(TEI\)"),
         (error(503, "always loading"), "HTTP 503: always loading"),
         ((200, {}, "<html>a proxy</html>"), "JSONDecodeError"),
-        ((200, {}, {"data": []}), "expected 1 vectors"),
         ((200, {}, {"data": [{"index": 0, "embedding": [float("nan")] * 64}]}), "expected 1 vectors"),
     ],
 )
@@ -109,7 +101,6 @@ def test_a_lasting_fault_is_one_line_without_the_key(
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         with pytest.raises(UserError, match=message) as raised:
             load_encoder(at(server))
-
     assert KEY not in str(raised.value)
 
 
@@ -122,10 +113,8 @@ def test_the_key_goes_to_its_own_address_only(tmp_path: Path, monkeypatch: pytes
         entry = {"model": "e5-small", "base_url": other.url, "key": "OTHER_KEY", "extra_body": {"truncate": True}}
         file.write_text(json.dumps({"mine": entry}))
         monkeypatch.setenv("MADKE_MODELS", str(file))
-
         for name in ("openai/some-model", at(other), "mine"):
             load_encoder(name).encode_queries(["river"])
-
         assert {seen.headers["authorization"] for seen in own.requests} == {f"Bearer {KEY}"}
         keys = [seen.headers["authorization"] for seen in other.requests]
         assert keys == ["Bearer no-key"] * 2 + ["Bearer sk-canary-other-271828"] * 2
@@ -138,7 +127,6 @@ def test_the_key_goes_to_its_own_address_only(tmp_path: Path, monkeypatch: pytes
 def test_strangers_files_cannot_send_questions_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("models.yaml").write_text(json.dumps({"mine": {"base_url": "http://stranger.example/v1"}}))
-
     for name in ("openai/e5@http://stranger.example/v1", "mine", "openai/e5@http://localhost:1/0123456789abcdef/v1"):
         with pytest.raises(UserError, match="must be on this machine, or that of OPENAI_BASE_URL") as raised:
             load_encoder(name)
@@ -147,34 +135,24 @@ def test_strangers_files_cannot_send_questions_elsewhere(tmp_path: Path, monkeyp
         load_encoder("openai/e5@http://[0123456789abcdef")
 
 
-def test_what_the_server_decides_cannot_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_server_decides_cannot_be_asked_for() -> None:
     with openai_server(vectors) as server:
         for options in ({"encoding": Encoding(pooling="cls")}, {"dtype": "bfloat16"}):
             with pytest.raises(UserError, match="its server decides pooling and dtype"):
                 load_encoder(at(server), **options)
         assert not server.requests
-    (tmp_path / "models.yaml").write_text('{"mine": {"python": "module:object"}}')
-    monkeypatch.setenv("MADKE_MODELS", str(tmp_path / "models.yaml"))
-    with pytest.raises(UserError, match="'mine' is Python code"):
-        load_encoder("mine")
 
 
 def test_an_index_is_built_and_searched_through_a_server_and_a_fault_fails_its_queries(tmp_path: Path) -> None:
     needs("faiss", "wiki")
     corpus = write_corpus(tmp_path / "c.jsonl")
     with openai_server(vectors) as server:
-        name = at(server, "multilingual-e5-small")
-        build_index(corpus, tmp_path / "index", "dense", encoder=name, faiss="flat")
+        build_index(corpus, tmp_path / "index", "dense", encoder=at(server, "multilingual-e5-small"), faiss="flat")
         source = open_index("wiki", tmp_path / "index")
         server.requests.clear()
         (hits,) = ask_source(source, ["submarine sonar hull Arlen"], 1)
         assert texts_at(server) == ["query: submarine sonar hull Arlen"]
-
     assert hits.passages[0].key == "p45"
-    settings = read_manifest(tmp_path / "index").index
-    assert isinstance(settings, DenseSettings)
-    assert (settings.encoder, settings.dimension) == (name, 64)
-    assert settings.encoding == Encoding(query_prefix="query: ", passage_prefix="passage: ")
     failed = ask_source(source, ["sonar", "lava"], 1)  # the server is gone
     assert [hits.passages for hits in failed] == [(), ()]
     assert all(hits.error is not None and "APIConnectionError: Connection error" in hits.error for hits in failed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 import threading
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from madke.core.errors import CallError, UserError
+from madke.core.errors import UserError
 from madke.models import endpoint
 from madke.models.chat_models import open_model
 from madke.models.endpoint import endpoints_of, read_models, refuse_unreachable
@@ -112,8 +111,6 @@ def test_an_entry_says_where_and_how_a_model_is_asked(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("a:\n  base_urll: http://x/v1\n", "mine.yaml:2: a: unknown key 'base_urll'; did you mean 'base_url'"),
-        ("a:\n  rpm: -1\n", "mine.yaml:2: a: rpm"),
-        ("a:\n  dialect: {temprature: false}\n", "did you mean 'temperature'"),
         ("a:\n  key: sk-12345678\n", "expected the name of an environment variable, never the key itself"),
         ("a:\n  extra_body: {messages: []}\n", "'messages' is set by the protocol"),
         ("a:\n  python: m:f\n  base_url: http://x/v1\n", "an entry with python takes only"),
@@ -214,18 +211,6 @@ def test_limits_are_each_endpoints_own() -> None:
     assert limits.of(one) is limits.of(OpenAIChat("c", base_url="http://one/v1"))
     assert limits.of(one) is not limits.of(two)
     assert limits.of(here) is limits.of(ScriptedChat([])) is not limits.of(one)
-    for _ in range(2):
-        limits.of(one).on_rejection(CallError("HTTP 429", retryable=True, retry_after=60.0, overloaded=True))
-
-    async def others_go_on() -> None:
-        async with asyncio.timeout(5):
-            async with limits.of(two).slot("q"):
-                assert limits.in_flight == 1
-            limits.close()
-            await limits.drain()
-
-    asyncio.run(others_go_on())
-    assert limits.state()["rejections"] == 2
 
 
 @pytest.mark.parametrize("value", [f'"{KEY}"', f" '{KEY}'\r\n", f"{KEY}\n"])
@@ -242,12 +227,11 @@ def test_a_key_that_cannot_be_one_is_named_and_not_shown(monkeypatch: pytest.Mon
     assert KEY not in str(caught.value)
 
 
-@pytest.mark.parametrize(("variable", "kind"), [("SSL_CERT_FILE", "file"), ("SSL_CERT_DIR", "folder")])
-def test_certificates_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch, variable: str, kind: str) -> None:
-    monkeypatch.setenv(variable, "/nowhere/ca.pem")
+def test_certificates_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/ca.pem")
     with openai_server(chat("yes")) as server:
         model = OpenAIChat("m", base_url=server.url)
         for call in (ask, lambda model: refuse_unreachable([model])):
-            with pytest.raises(UserError, match=f"{variable} is '/nowhere/ca.pem', and there is no such {kind}"):
+            with pytest.raises(UserError, match=r"SSL_CERT_FILE is '/nowhere/ca.pem', and there is no such file"):
                 call(model)
         assert not server.requests

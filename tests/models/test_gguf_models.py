@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 from madke._util.files import read_jsonl
-from madke.core.errors import UserError
 from madke.models.chat_models import open_model
-from madke.models.gguf import find_file
 from tests.support.chat_requests import chat_request, said_by
 from tests.support.dataset import write_dataset
 from tests.support.installed import needs
@@ -57,11 +55,3 @@ def test_seeds_prefixes_windows_and_control_tokens_of_the_server() -> None:
     assert again.usage.cached_tokens > again.usage.prompt_tokens - 8
     assert refused.outcome == "too_long"
     assert escaped.usage.prompt_tokens > short.usage.prompt_tokens + 1
-
-
-def test_a_file_that_is_cut_is_refused(tmp_path: Path) -> None:
-    cut = tmp_path / "cut.gguf"
-    with find_file(NAME).open("rb") as whole:
-        cut.write_bytes(whole.read(60_000_000))
-    with pytest.raises(UserError, match=r"cut\.gguf: (is no GGUF file, or damaged|cannot be loaded)"):
-        open_model(f"gguf/{cut}")

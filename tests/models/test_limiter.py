@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from random import Random
 from typing import Any
 
 import pytest
@@ -95,48 +94,21 @@ def test_it_starts_low_and_doubles_with_each_round_of_calls_up_to_the_bound() ->
     assert list(started.values()) == [16, 32, 64, 100, 100, 100]
 
 
-def test_a_server_that_rejects_a_whole_round_halves_the_limit() -> None:
+def test_a_server_that_rejects_a_whole_round_halves_the_limit_which_then_grows_by_one_a_round() -> None:
     started: Counter[int] = Counter()
 
     async def reply(request: Any) -> str:
         started[round(now())] += 1
         return await slow_reply(overloaded() if now() < 1.0 else None)(request)
 
-    _, limiter = ask(64 + 32, reply, 64, start=64)
-    assert started == {0: 64, 1: 32}
-    assert (limiter.limit, limiter.rejections, limiter.lowest) == (32, 64, 32)
+    _, limiter = ask(64 + 32 + 33, reply, 64, start=64)
+    assert started == {0: 64, 1: 32, 2: 33}
+    assert (limiter.limit, limiter.rejections, limiter.lowest) == (33, 64, 32)
 
 
 def test_other_failures_change_nothing() -> None:
     _, limiter = ask(40, slow_reply(CallError("HTTP 500: no", retryable=True)), 100)
     assert (limiter.limit, limiter.rejections) == (16, 0)
-
-
-@pytest.mark.parametrize("retry_after", [None, 1.0])
-def test_a_server_that_rejects_a_few_calls_at_random_keeps_most_of_its_throughput(retry_after: float | None) -> None:
-    """At 7.5 % of rejections, with 16 calls at a time, each of which takes one second."""
-    draw = Random(1)
-
-    async def throughput(share: float) -> int:
-        async def reply(request: Any) -> str:
-            await asyncio.sleep(1.0)
-            if draw.random() < share:
-                raise overloaded(retry_after)
-            return "yes"
-
-        model = limited(ScriptedChat(reply), Limiter(16, clock=now), retries=RetryPolicy())
-
-        async def done_in(seconds: float) -> int:
-            done = 0
-            while now() < seconds:
-                await model.complete(chat_request())
-                done += 1
-            return done
-
-        return sum(await asyncio.gather(*(done_in(200.0) for _ in range(32))))
-
-    calm, rejecting = (at_once(throughput(share)) for share in (0.0, 0.075))
-    assert rejecting > 0.75 * calm
 
 
 @pytest.mark.parametrize(("named", "pause"), [(7.0, 7.0), (365 * 86400.0, 0.0)])
@@ -152,22 +124,6 @@ def test_the_second_retry_after_in_a_row_holds_every_call_back_unless_it_is_absu
     said, _ = ask(6, reply, 1)
     assert [each.outcome for each in said] == ["failed", "ok", "failed", "failed", "ok", "ok"]
     assert began == [0.0] * 4 + [pause] * 2
-
-
-def test_once_closed_nobody_gets_in_and_those_inside_are_waited_for() -> None:
-    async def close_early() -> tuple[float, int]:
-        limiter, model = Limiter(8), ScriptedChat(slow_reply())
-        calls = [asyncio.create_task(limited(model, limiter).complete(chat_request(str(n)))) for n in range(20)]
-        await asyncio.sleep(0.5)
-        limiter.close()
-        await limiter.drain()
-        drained = now()
-        await asyncio.sleep(5.0)
-        for call in calls:
-            call.cancel()
-        return drained, model.calls
-
-    assert at_once(close_early()) == (1.0, 8)
 
 
 def test_a_call_that_is_cancelled_just_as_it_gets_room_gives_it_back() -> None:
@@ -216,12 +172,10 @@ def ended(*calls: Any, timeout: float = 100.0) -> Any:
 @pytest.mark.parametrize(
     ("pauses", "end"),
     [
-        ([1], (1, "done")),
         ([199, 1], (200, "done")),  # a late first byte
         ([NEVER], (200, "timed out")),
         ([1, 99, 99, 99, 99, 99], (496, "done")),  # slow, but never silent for long
         ([1, 99, NEVER], (200, "timed out")),
-        ([150, NEVER], (250, "timed out")),
         ([90] * 100, (1200, "timed out")),  # drips without end
     ],
 )
@@ -244,15 +198,6 @@ def test_a_lost_call_is_noticed_though_later_ones_are_answered() -> None:
     lost, *others = ended([NEVER], *([50 * number] for number in range(1, 20)))
     assert lost == (200, "timed out")
     assert [how for _, how in others[:3]] == ["done"] * 3
-
-
-def test_a_queue_whose_replies_are_not_streamed_is_waited_for_too() -> None:
-    whole_replies = [[number * 90.0] for number in range(1, 11)]
-    assert [how for _, how in ended(*whole_replies)] == ["done"] * 10
-
-
-def test_all_that_waits_in_a_queue_has_a_limit_too() -> None:
-    assert ended(*queue(30, 60))[-1] == (1200, "timed out")
 
 
 def test_an_entry_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,16 +25,13 @@ from madke.tasks import TASKS
 from tests.support.chat_requests import chat_request, purpose
 
 POOL = [
-    ("Mount Etna", "Mount Etna is an active volcano on the island of Sicily. It was climbed by Lucy Harper in 1912."),
+    ("Mount Etna", "Mount Etna is a volcano on the island of Sicily. It was climbed by Lucy Harper in 1912 [7]."),
     ("Stromboli", "Stromboli is an island north of Sicily. Its volcano was climbed by Peter Grant in 1907."),
     ("Tin", "Tin is a soft metal that melts at 232 degrees Celsius. It has been mined in Cornwall since antiquity."),
     ("Mount Etna", "The slopes of Mount Etna carry vineyards and chestnut woods. Its summit is 3,357 metres high."),
     ("Cricket", "Cricket is played by two teams of eleven players each."),
 ]
-DOCUMENTS = (
-    ShownPassage(0, "birds/kestrel.md: Nest Boxes", "They are put up in towns. Kestrels return to them each spring."),
-    ShownPassage(1, "Office Handbook.pdf, p. 3", "The printer is on the second floor. Paper is in the cupboard."),
-)
+HANDBOOK = ShownPassage(1, "Office Handbook.pdf, p. 3", "The printer is on the second floor. Paper is in the cupboard.")
 CLIMBED, AIDA = "Who climbed Mount Etna?", "Which composer wrote Aida?"
 MODEL = OfflineChat(WordVectors())
 
@@ -100,16 +97,6 @@ def test_the_core_alone_debates_own_documents(tmp_path: Path, monkeypatch: pytes
     assert "ledges" in asked.transcript.answer
 
 
-def test_texts_are_close_by_the_words_and_word_parts_that_they_share() -> None:
-    vectors = WordVectors().encode_queries(
-        ["Where do kestrels nest?", "A kestrel nests on ledges.", "The treaty was signed in 1919.", ""]
-    )
-    near = (vectors @ vectors.T)[0]
-    assert near[0] == pytest.approx(1)
-    assert near[1] > 0.3 > near[2]
-    assert not vectors[3].any()
-
-
 # Selections and stances
 
 
@@ -130,12 +117,9 @@ CLAIM: Any = {"task": "claim"}
     [
         (CLIMBED, [0], {}, "Lucy Harper"),
         ("When was Mount Etna climbed by Lucy Harper?", [0], {}, "1912"),
-        ("On which island is the volcano Mount Etna?", [0], {}, "Sicily"),
         ("How many players has a cricket team?", [4], {}, "eleven"),
         ("Which was climbed first, Mount Etna or Stromboli?", [0, 1, 2], {}, "Stromboli"),
-        ("Which was climbed later, Mount Etna or Stromboli?", [0, 1, 2], {}, "Mount Etna"),
         ("Is tin a metal?", [0, 1, 2], {}, "yes"),
-        ("Are Tin and Stromboli both islands?", [0, 1, 2], {}, "no"),
         ("Mount Etna was climbed by Lucy Harper in 1912.", [0], CLAIM, "SUPPORTS"),
         ("Mount Etna was climbed by Lucy Harper in 1955.", [0], CLAIM, "REFUTES"),
         ("Lucy Harper preferred chocolate to tea at breakfast.", [0], CLAIM, "NOT ENOUGH INFO"),
@@ -146,36 +130,16 @@ def test_it_answers_from_the_chosen_knowledge(question: str, numbers: Any, form:
     text = reply(speak(question, numbers, **form))
     assert answer_of(text, **form) == expected
     assert any(f"Passage {number}" in text for number in numbers)
+    assert "[7]" not in text, "it would be a marker"
     assert text.endswith(f"\nThe answer is {expected}.")
 
 
-def test_without_knowledge_it_knows_nothing() -> None:
-    assert answer_of(reply(speak(CLIMBED))) is None
-    assert answer_of(reply(speak("Mount Etna is in Sicily.", **CLAIM)), **CLAIM) == "NOT ENOUGH INFO"
-    assert answer_of(reply(speak("Which is higher, Etna or Stromboli?"))) in {"Etna", "Stromboli"}
-    assert answer_of(reply(speak("Which is a place?", **PLACES)), **PLACES) in {"A", "B", "C"}
-
-
-@pytest.mark.parametrize(
-    "question", ["What is the name of the nest boxes?", "Which book is about the printer?", "Who put up the boxes?"]
-)
-def test_file_names_and_headings_are_no_answers(question: str) -> None:
-    answer = answer_of(reply(replace(speak(question), passages=DOCUMENTS))) or ""
-    assert not any(part in answer for part in ("kestrel.md", "Handbook", "Nest Boxes"))
-
-
 def test_a_question_that_no_document_answers_gets_the_best_passage_and_no_answer() -> None:
-    text = reply(replace(speak("Who signed the treaty of Utrecht?"), passages=DOCUMENTS[1:]))
+    text = reply(replace(speak("Who signed the treaty of Utrecht?"), passages=(HANDBOOK,)))
     assert text == "No answer found; the best passage is Passage 1, Office Handbook.pdf, p. 3."
     assert answer_of(text) is None
-
-
-def test_brackets_in_a_passage_never_become_markers() -> None:
-    title, text = POOL[0]
-    marked = ShownPassage(0, title, text.replace("in 1912.", "in 1912 [7] [Malta]."))
-    said = reply(replace(speak(CLIMBED), passages=(marked,)))
-    assert answer_of(said) == "Lucy Harper"
-    assert "[7]" not in said
+    named = reply(replace(speak("Which book is about the printer?"), passages=(HANDBOOK,)))
+    assert "Handbook" not in (answer_of(named) or ""), "a file name is no answer"
 
 
 @pytest.mark.parametrize(
@@ -212,10 +176,9 @@ HIGHER, IN_1912 = "Which is higher, Etna or Stromboli?", "Who climbed Mount Etna
         (CLIMBED, [0], "It is [Ann Low].", "It is [Lucy Harper].", "Lucy Harper", "with Debater 2"),
         # Without knowledge it follows a peer who quotes some.
         (HIGHER, [], "It is [Stromboli].", HIGH, "Etna", "agree with Debater 2"),
-        # A debater that has changed to the other answer keeps it, unless there is new evidence.
+        # A debater that has changed to the other answer keeps it.
         (IN_1912, [0, 1], GRANT, HARPER, "Lucy Harper", "agree with Debater 2"),
         (IN_1912, [0, 1], CONVINCED, HARPER, "Peter Grant", "keep"),
-        (IN_1912, [0, 1], CONVINCED, GRANT.replace("[Peter Grant]", "[Stromboli]"), "Lucy Harper", "another answer"),
     ],
 )
 def test_it_keeps_or_changes_its_answer_by_what_supports_it(
@@ -236,42 +199,23 @@ def test_debaters_and_samples_differ_at_a_temperature_alone_and_are_repeatable()
     assert len({reply(cold, agent=f"Debater {n}", sample=n) for n in range(12)}) == 1
 
 
-@pytest.mark.parametrize("chosen", [(0, 1), (1, 0)])
-def test_two_debaters_do_not_swap_their_answers(chosen: tuple[int, ...]) -> None:
-    for repeat in range(20):
-        answers = []
-        for agent, own, other in (("Debater 1", HARPER, GRANT), ("Debater 2", GRANT, HARPER)):
-            stance = speak("Who climbed the volcano of Sicily?", chosen, [other], own=own)
-            answers.append(answer_of(reply(stance, temperature=1.0, agent=agent, repeat=repeat)))
-        assert answers != ["Peter Grant", "Lucy Harper"]
-
-
 @pytest.mark.parametrize(
     ("texts", "consensus"),
     [
         (["The answer is [Lucy Harper].", "It is [lucy harper.]"], True),
         (["The answer is [eleven].", "It is [11 players]."], True),
-        (["The answer is [A].", "It is [A]."], True),
         (["The answer is [A].", "It is [B]."], False),
         (["The answer is [1912].", "I cannot tell."], False),
-        (["It is [Sicily].", "It is [Sicily].", "It is [Malta]."], False),
     ],
 )
 def test_the_judge_compares_the_answers(texts: list[str], consensus: bool) -> None:
     assert parse_verdict(reply(after(*texts, name="judge"))).value.consensus is consensus
 
 
-@pytest.mark.parametrize(
-    ("texts", "expected"),
-    [
-        (["It is [Malta].", "It is [Sicily].", "It is [Sicily]."], "Sicily"),
-        (["It is [Malta].", "It is [Sicily]."], "Malta"),
-        (["I cannot tell.", "It is [Sicily]."], "Sicily"),
-        (["I cannot tell.", "I do not know."], None),
-    ],
-)
-def test_the_summarizer_reports_what_most_debaters_say(texts: list[str], expected: str | None) -> None:
-    assert answer_of(reply(after(*texts, name="summarize"))) == expected
+def test_the_summarizer_reports_what_most_debaters_say() -> None:
+    majority = after("It is [Malta].", "It is [Sicily].", "It is [Sicily].", name="summarize")
+    assert answer_of(reply(majority)) == "Sicily"
+    assert answer_of(reply(after("I cannot tell.", "I do not know.", name="summarize"))) is None
 
 
 @pytest.mark.parametrize(("own", "satisfied"), [("Lucy Harper", True), ("Ann Low", False)])
@@ -305,13 +249,6 @@ class CountingEncoder:
     def encode_queries(self, texts: Sequence[str]) -> Any:
         self.encoded += texts
         return WordVectors().encode_queries(texts)
-
-
-def test_vectors_are_computed_once_for_all_models_of_a_process() -> None:
-    encoder: Any = CountingEncoder()
-    first, second = (reply(speak(CLIMBED, [0, 1]), model=OfflineChat(encoder)) for _ in range(2))
-    assert len(encoder.encoded) == len(set(encoder.encoded)) > 0
-    assert first == second
 
 
 def test_vectors_of_the_latest_texts_are_kept_however_many_there_were(monkeypatch: pytest.MonkeyPatch) -> None:

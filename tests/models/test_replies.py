@@ -12,7 +12,6 @@ from madke.core.chat import Usage
 from madke.core.errors import CallError, UserError
 from madke.models.endpoint import endpoints_of
 from madke.models.openai_client import AzureChat, OpenAIChat
-from madke.models.openai_wire import stated_wait
 from madke.models.prices import Price, cost
 from tests.models.wire import ask, events, failure
 from tests.support.chat_requests import chat_request
@@ -51,11 +50,9 @@ def test_a_good_reply_carries_text_reasoning_and_the_servers_usage() -> None:
     "reply",
     [
         in_the_choice(code=502),
-        in_the_choice(code="503"),
         in_the_choice(),
         told(200, **chat(LADOGA)[2], error={"message": "upstream timed out", "code": 504}),
         chat(LADOGA, finish_reason="insufficient_system_resource"),
-        error(200, "slow down", code="rate_limit_exceeded"),
         told(200, object="error", message="the worker is gone", code=500),
         told(200, error="the backend is down"),
     ],
@@ -73,11 +70,8 @@ def test_a_failed_reply_with_status_200_is_a_failed_call_that_is_tried_again(rep
         error(200, "Pay first.", code="insufficient_quota"),
         error(200, "Who are you?", type="authentication_error"),
         error(200, "Your credit balance is too low to access the API.", type="invalid_request_error"),
-        told(200, message="Unauthorized", code=401),
-        error(429, "You exceeded your current quota, see your plan.", type="insufficient_quota"),
         error(429, "Your account is suspended.", type="exceeded_current_quota_error"),
         error(429, "Your team has used all available credits or reached its monthly spending limit."),
-        error(402, "Insufficient Balance"),
     ],
 )
 def test_quota_credit_and_authentication_end_a_call_at_once(reply: Reply) -> None:
@@ -101,31 +95,18 @@ def test_a_rate_limit_is_tried_again_and_counts_as_load(reply: Reply) -> None:
 
 
 RAW = json.dumps({"error": {"message": "prompt is too long: 210000 tokens > 200000 maximum"}})
-INPUT = "input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000"
 
 TOO_LONG = {
     "xAI": error(400, "This model's maximum prompt length is 131072 but the request contains 136973 tokens."),
     "LM Studio": error(400, "Trying to keep 15857 tokens, with a context length of only 4096 tokens"),
-    "LM Studio, generating": error(400, "Reached context length of 4096 tokens with model (arch: qwen3)"),
-    "LM Studio, later": told(400, error="The number of tokens to keep is greater than the context length"),
     "Bedrock": error(400, "ValidationException: Input is too long for requested model.", type="ValidationException"),
-    "Bedrock, by message": told(400, message="The model returned errors: Input is too long for requested model."),
-    "Anthropic": told(400, type="error", error={"type": "invalid_request_error", "message": INPUT}),
-    "Anthropic, prompt": error(400, "prompt is too long: 210000 tokens > 200000 maximum", type="invalid_request_error"),
     "Anthropic, bytes": error(413, "Request exceeds the maximum size", type="request_too_large"),
-    "GitHub Models": error(413, "Request body too large.", code="tokens_limit_reached"),
     "GitHub, by message": told(413, message="Request body too large for o1-mini model. Max size: 4000 tokens."),
     "TabbyAPI": told(400, detail="Request length 71599 + 2048 is greater than max_seq_len 65536"),
-    "TabbyAPI, older": told(503, detail={"error": {"message": "Prompt length 5000 is greater than max_seq_len 4096"}}),
     "Cohere": told(400, message="too many tokens: total number of tokens in the prompt cannot exceed 4081"),
-    "OpenRouter": in_the_choice("This endpoint's maximum context length is 131072 tokens.", code=400),
     "OpenRouter, raw": in_the_choice(code=400, metadata={"raw": RAW, "provider_name": "P"}),
     "OpenAI in a 200": error(200, "Shorten it.", code="context_length_exceeded"),
-    "OpenAI, window": error(400, "Your input exceeds the context window of this model. Adjust it and try again."),
     "Groq": error(400, "Please reduce the length of the messages or completion.", param="messages"),
-    "Mistral": error(400, "Prompt contains 140000 tokens, too large for model with 131072 maximum context length"),
-    "Moonshot": error(400, "Invalid request: Your request exceeded model token limit: 8192 (requested: 9000)"),
-    "MiniMax": error(400, "invalid params, context window exceeds limit"),
     "Alibaba": error(400, "Range of input length should be [1, 129024]", code="invalid_parameter_error"),
     "Ollama": error(400, "prompt too long; exceeded max context length by 5000 tokens"),
 }
@@ -141,10 +122,8 @@ def test_every_servers_word_for_a_prompt_that_is_too_long_is_known(server: str) 
 @pytest.mark.parametrize(
     "reply",
     [
-        error(429, "Too many tokens, please wait before trying again."),
         error(400, "Too many tokens, please wait before trying again."),
         error(413, "Request too large for model on tokens per minute (TPM): Limit 6000", code="rate_limit_exceeded"),
-        error(400, "max_tokens is greater than the maximum allowed"),
     ],
 )
 def test_other_limits_are_no_prompt_that_is_too_long(reply: Reply) -> None:
@@ -154,11 +133,8 @@ def test_other_limits_are_no_prompt_that_is_too_long(reply: Reply) -> None:
 @pytest.mark.parametrize(
     ("reply", "outcome", "text"),
     [
-        (chat(None), "empty", ""),
         (chat("  \n"), "empty", ""),
         (chat("<think>It may be [Baikal].</think>\n"), "empty", ""),
-        (chat(None, refusal="I cannot help."), "refused", "I cannot help."),
-        (chat("Half of", finish_reason="content_filter"), "filtered", "Half of"),
         (error(400, "The prompt was filtered", code="content_filter"), "filtered", ""),
     ],
 )
@@ -171,7 +147,6 @@ def test_a_reply_that_is_no_answer_has_its_outcome_and_a_reason(reply: Reply, ou
 @pytest.mark.parametrize(
     ("content", "text", "reasoning"),
     [
-        ([{"type": "text", "text": "It is "}, {"type": "text", "text": "[Baikal]."}], "It is [Baikal].", ""),
         ([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "[Baikal]"}], "[Baikal]", "hm"),
         (
             [{"type": "thinking", "thinking": [{"text": "deep "}, {"text": "water"}]}, "[Baikal]"],
@@ -257,8 +232,6 @@ def hidden(tokens: float) -> dict[str, Any]:
         (10, 610, hidden(500), 510, 500),
         (10.0, 610.0, hidden(500.0), 510, 500),
         (10, None, hidden(500), 510, 500),
-        (0, 600, hidden(500), 500, 500),
-        (10, 610, {"reasoning_tokens": 500}, 510, 500),
         # Gemini has it in the total alone, which cannot exceed what the request allows.
         (10, 610, {}, 510, 500),
         (10, 9000, {}, 10, 0),
@@ -285,10 +258,7 @@ def test_hidden_reasoning_is_paid_wherever_a_server_counts_it(
         ({"retry-after": "2.5"}, 2.5),
         ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
         ({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, 20.0),
-        ({"retry-after": "Thu, 01 Jan 1970 00:00:10 GMT"}, 0.0),
-        ({"retry-after": "soon"}, None),
         ({"retry-after": "Fri, 31 Dec 99999999999999999999 23:59:59 GMT"}, None),
-        ({"retry-after": "9" * 5_000}, None),
         ({}, None),
     ],
 )
@@ -300,19 +270,14 @@ def test_retry_after_in_all_its_forms(headers: dict[str, Any], seconds: float | 
     ("body", "seconds"),
     [
         ([{"error": {"code": 429, "details": [{"@type": "RetryInfo", "retryDelay": "39.2s"}]}}], 39.2),
-        ({"error": {"message": "You exceeded your current quota. Please retry in 39.2s."}}, 39.2),
         ({"error": {"message": "Rate limit reached. Please try again in 1m26.4s. Visit the docs."}}, 86.4),
         ({"error": {"message": "Please try again in 250ms."}}, 0.25),
         ({"error": {"message": "Rate limit exceeded. Please retry after 26 seconds."}}, 26.0),
         ({"error": {"message": "Too many requests: wait 2 minutes and 5 seconds before retrying"}}, 125.0),
         ({"detail": "Rate limited. Retry-After: 12"}, 12.0),
-        ({"message": "The limit resets in 45 seconds"}, 45.0),
-        ({"error": {"message": "slow down", "retry_after": 12.5}}, 12.5),
         ({"error": {"message": "slow down"}, "retry_after_ms": 1500}, 1.5),
         ({"error": {"message": "slow down", "metadata": {"headers": {"Retry-After": "33"}}}}, 33.0),
-        ({"error": {"message": "slow down", "retryDelay": {"seconds": 39}}}, 39.0),
         ({"error": {"message": "20 requests in 60 seconds are allowed; try again later", "retry_after": None}}, None),
-        ({"error": {"message": "slow down", "retry_after": True}}, None),
     ],
 )
 def test_the_wait_that_a_body_names_is_kept(body: Any, seconds: float | None) -> None:
@@ -322,14 +287,6 @@ def test_the_wait_that_a_body_names_is_kept(body: Any, seconds: float | None) ->
 
 def test_the_header_of_a_wait_comes_before_the_body() -> None:
     assert failure(error(429, "Please try again in 250ms.", {"Retry-After": "3"})).retry_after == 3.0
-
-
-def test_a_reset_is_a_time_of_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    body = {"error": {"metadata": {"headers": {"X-RateLimit-Reset": "1741305600000"}}}}
-    monkeypatch.setattr("time.time", lambda: 1741305590.0)
-    assert stated_wait(body) == 10.0
-    monkeypatch.setattr("time.time", lambda: 1741305700.0)
-    assert stated_wait(body) is None
 
 
 # Wrong addresses
@@ -352,10 +309,7 @@ def test_a_model_that_a_server_does_not_have_is_a_failed_call(message: str) -> N
 
 @pytest.mark.parametrize(
     ("location", "shown"),
-    [
-        ("https://me:pw@elsewhere.example/v2/?k=secret", "https://elsewhere.example/v2"),
-        ("/login", "/login"),
-    ],
+    [("https://me:pw@elsewhere.example/v2/?k=secret", "https://elsewhere.example/v2"), ("/login", "/login")],
 )
 def test_a_redirect_is_not_followed_and_names_its_target(location: str, shown: str) -> None:
     failed = failure((307, {"Location": location}, {}))
@@ -376,11 +330,8 @@ PATH_SECRET = "tok-2718281828459045"
     "reply",
     [
         error(401, f"Incorrect API key provided: {KEY}."),
-        error(500, f"while sending Bearer {KEY}"),
         error(401, "Incorrect API key provided: sk-canar*******9c"),
         (200, {}, f"<html>{KEY}</html>"),
-        error(200, KEY),
-        chat(None, refusal=f"I refuse {KEY}"),
         error(400, f"filtered {KEY}", code="content_filter"),
         # However the reason is shortened, no piece of the key is left at its end.
         *(error(500, "x" * length + KEY) for length in range(280, 292, 3)),
@@ -397,11 +348,7 @@ def test_no_key_gets_into_a_reason(monkeypatch: pytest.MonkeyPatch, reply: Reply
 
 @pytest.mark.parametrize(
     "reply",
-    [
-        chat(f"The answer is [{KEY}]."),
-        chat("[A]", reasoning_content=f"it says {KEY}"),
-        chat("[A]", finish_reason=KEY),
-    ],
+    [chat(f"The answer is [{KEY}]."), chat("[A]", reasoning_content=f"it says {KEY}"), chat("[A]", finish_reason=KEY)],
 )
 def test_a_reply_that_holds_the_key_is_a_failed_call(monkeypatch: pytest.MonkeyPatch, reply: Reply) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -419,7 +366,6 @@ def test_a_secret_in_the_path_stands_in_no_name_and_no_reason(monkeypatch: pytes
         assert "https://host:8000/~" in str(shown)
     replies: tuple[Reply, ...] = (
         error(404, f"Cannot POST /{PATH_SECRET}/v1/chat/completions"),
-        error(404, f"Cannot POST /{PATH_SECRET}/v1/chat/completions to the model"),
         (308, {"Location": f"/{PATH_SECRET}/v2/chat/completions"}, {}),
         (200, {}, f"<html>{PATH_SECRET}</html>"),
     )

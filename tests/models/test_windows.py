@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from madke.models.openai_wire import MIN_FREE, ServerError, free_tokens
-from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
 from tests.models.wire import ask, exchange, vllm
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke
 from tests.support.dataset import write_dataset
-from tests.support.openai_server import USAGE, chat, error, openai_server
+from tests.support.openai_server import USAGE, chat, openai_server
 
 WINDOW = "This model's maximum context length is 4096 tokens"
 FREE = [
     f"{WINDOW}. However, you requested 4431 tokens (3407 in the messages, 1024 in the completion).",  # OpenAI, DeepSeek
-    f"{WINDOW}, however you requested 4431 tokens (3407 in your prompt; 1024 for the completion).",  # llama-cpp-python
     f"{WINDOW}. However, you requested 1024 output tokens and your prompt contains 3407 input tokens.",  # vLLM
-    f"{WINDOW} and your request has 3407 input tokens (1024 > 4096 - 3407).",  # vLLM
     f"{WINDOW}. You requested a total of 4431 tokens: 3407 tokens from the input messages and 1024 tokens.",  # SGLang
     f"{WINDOW}. However, you requested about 4,431 tokens (3,407 of text input, 1,024 in the output).",  # OpenRouter
     f"{WINDOW}. However, you requested 4431 tokens.",
@@ -31,11 +27,8 @@ FREE = [
 ]
 NONE_FREE = [
     f"{WINDOW}. However, your messages resulted in 4988 tokens.",
-    f"{WINDOW} and your request has 5000 input tokens.",
     f"{WINDOW} and your request has 4050 input tokens.",
-    f"{WINDOW} and your request has 10 input tokens.",
     "request (9120 tokens) exceeds the available context size (4096 tokens), try increasing it",
-    "max_tokens must be at most 4096, and 3407 in the messages",
 ]
 
 
@@ -66,15 +59,6 @@ def test_the_call_is_made_again_with_what_is_free() -> None:
     assert second.max_tokens is None
 
 
-def test_a_server_that_refuses_what_it_called_free_is_not_asked_for_ever() -> None:
-    def moody(body: Any, n: int) -> Any:
-        return error(400, f"maximum context length is 4096 tokens, you requested {4000 + body['max_tokens']} tokens")
-
-    done = exchange(moody, chat_request(max_tokens=1024))
-    assert len(done.bodies) <= 2
-    assert done.said[0].outcome == "too_long"
-
-
 def test_a_transcript_tells_the_limit_of_a_reply_and_a_replay_too(tmp_path: Path) -> None:
     questions, _ = write_dataset(tmp_path, 1)
     protocol = ("--protocol", "cot", "--set", "max_tokens=2900")
@@ -85,9 +69,6 @@ def test_a_transcript_tells_the_limit_of_a_reply_and_a_replay_too(tmp_path: Path
     (transcript,) = read_transcripts(tmp_path / "out")
     limit = transcript.rounds[0].turns[0].stance.max_tokens
     assert MIN_FREE <= limit < 2900
-    with CallStore(tmp_path / "out" / "calls.sqlite") as store:
-        (call,) = store.calls()
-    assert call.completion.max_tokens == limit
     shown = madke("report", tmp_path / "out", "--question", transcript.id).stdout
     assert f"reply limited to {limit} tokens" in " ".join(shown.split())
     assert madke(*command, "--replay").returncode == done.returncode
@@ -107,9 +88,7 @@ COUNTED = {
     "東京は日本の首都であり、世界最大の都市圏を形成している。人口は約千四百万人である。" * 60: 1560,
     "القاهرة هي عاصمة جمهورية مصر العربية وأكبر مدنها من حيث عدد السكان. " * 30: 633,
     "12 345 678.90, 1,234; 2001-04-05 " * 80: 2640,
-    "| --- | --- | --- |\n| a | b | c |\n" * 80: 1120,
     "Name: ______________________ Date: ________________\n" * 50: 450,
-    ("word" + " " * 60 + "word\n") * 50: 200,
 }
 
 
@@ -147,26 +126,15 @@ def cutting(body: Any, n: int) -> Any:
     return chat("The answer is [Paris].", usage={**USAGE, "prompt_tokens": kept, "total_tokens": None})
 
 
-def test_the_warning_comes_once_and_names_the_cure(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING):
-        said = exchange(cutting, *(chat_request(text) for text in (LONG, "Hi", LONG))).said
-    assert [each.usage.server_cut for each in said] == [True, False, True]
-    (line,) = [record.getMessage() for record in caplog.records]
-    assert line.startswith("openai/m: the server counted 2,050 tokens")
-    for cure in ("num_ctx 8192", "OLLAMA_CONTEXT_LENGTH=8192", "extra_body"):
-        assert cure in line
-
-
 def test_a_run_counts_such_calls_and_scores_show_them(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    (tmp_path / "q.csv").write_text(f"question,answers\n{LONG}What is the capital of France?,Paris\n")
+    (tmp_path / "q.csv").write_text(f"question,answers\n{LONG}?,Paris\n{LONG}Where is it?,Paris\n")
     with openai_server(cutting) as server:
         asked = ("--sources", "none", "--protocol", "cot", "--model", "openai/m", "--base-url", server.url)
         done = madke("run", tmp_path / "q.csv", *asked, "--out", out)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("the server counted") == 1
-    (debate,) = read_transcripts(out)
-    assert debate.total.server_cut == 1
-    with CallStore(out / "calls.sqlite") as store:
-        assert [call.completion.usage.server_cut for call in store.calls()] == [True]
+    assert done.stderr.count("openai/m: the server counted 2,050 tokens") == 1
+    for cure in ("num_ctx 16384", "OLLAMA_CONTEXT_LENGTH=16384", "extra_body"):
+        assert cure in " ".join(done.stderr.split())
+    assert [debate.total.server_cut for debate in read_transcripts(out)] == [1, 1]
     assert "cut prompts" in madke("score", out).stdout
