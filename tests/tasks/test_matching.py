@@ -26,6 +26,7 @@ SAME = [
     ("São Paulo", "Sao Paulo"),
     ("theatre", "Theater"),
     ("cats", "cat"),
+    ("churches", "church"),
     ("Rock 'n' Roll", "rock and roll"),
     ("Paris (France)", "Paris"),
     ("U.S.", "US"),
