@@ -62,20 +62,13 @@ def test_a_judge_may_find_consensus_where_the_answers_differ() -> None:
     assert found.dissent == ("Debater 2",)
 
 
-def test_a_vote_between_different_answers_is_a_split() -> None:
-    answers = iter(["Lake Baikal", "Lake Baikal", "Lake Tanganyika", "Lake Baikal", "Lake Baikal"])
-    found = ended(lambda request: f"The answer is {next(answers)}.", "self-consistency", pool=KnowledgePool())
-    assert (found.outcome, found.by, len(found.dissent)) == ("split", "vote", 1)
-    assert [len(position.supporters) for position in found.positions] == [4, 1]
-
-
-def test_a_missing_answer_is_no_agreement() -> None:
+def test_a_missing_answer_is_no_agreement_whatever_the_judge_says() -> None:
     def reply(request: ChatRequest) -> Any:
         if request.purpose.stage in ("speak", "reply") and request.purpose.agent == "Debater 2":
             return "I have read all passages and agree with the others."
-        return "[No]" if request.purpose.stage == "judge" else disagreeing_until(1)(request)
+        return "[Yes]" if request.purpose.stage == "judge" else disagreeing_until(1)(request)
 
-    found = ended(reply)
+    found = ended(reply, settings={"judge_asked": "always"})
     assert (found.outcome, found.same, found.silent) == ("split", False, ("Debater 2",))
 
 

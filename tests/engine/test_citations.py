@@ -41,14 +41,11 @@ PLANTED = {
     "word for word": ("Lake Baikal is the deepest lake in the world", 0, "found", (0,)),
     "other case and spaces": ("lake  baikal is the\ndeepest LAKE", 0, "found", (0,)),
     "without a passage": ("Lake Baikal is the deepest lake in the world", None, "found", (0,)),
-    "with its full stop": ("It holds a fifth of the fresh water.", 0, "found", (0,)),
     "ligatures": ("Its fish flourish", 1, "found", (1,)),
     "curly quotes and dashes": ('fishermen\'s catch - "dagaa" - is dried', 1, "found", (1,)),
     "hyphenated at a line break": ("is the second deepest lake", 1, "found", (1,)),
     "a hyphen less": ("The wellknown cooperative opened", 3, "found", (3,)),
-    "CJK with full-width digits": ("人口は約1400万人です。人口", 2, "not_found", ()),
     "CJK part, digits": ("最大の都市です。人口は約1400万人", 2, "found", (2,)),
-    "Cyrillic": ("является самым глубоким озером", 5, "found", (5,)),
     "invisible characters": ("Lake\u200b Baikal is\u00ad the deepest", 0, "found", (0,)),
     "Cyrillic look-alikes": ("L\u0430ke B\u0430ik\u0430l is the deepest lake", 0, "approximate", (0,)),
     "a slip of the pen": ("It holds a fifth of the fresch water", 0, "approximate", (0,)),
@@ -66,7 +63,6 @@ PLANTED = {
     "a negation less": ("who returned to the northern shore", 4, "not_found", ()),
     "within words": ("ake Baikal is the deepest lak", 0, "not_found", ()),
     "too short": ("deepest lak", 0, "too_short", ()),
-    "only dots": ("... ... ...", 0, "too_short", ()),
 }
 
 
@@ -103,7 +99,6 @@ REPLIES = {
     "after it": ('He says "the lake is deep" [3].', [("the lake is deep", 3)]),
     "after it, in words": ('It is "the deepest" (passage 2).', [("the deepest", 2)]),
     "before it": ('Passage 2 says: "The lake is deep." Then more.', [("The lake is deep.", 2)]),
-    "bracketed before it": ("As [1] puts it, “the lake is deep”.", [("the lake is deep", 1)]),
     "the nearer one": ('[4] differs. [1] says "deep" and [2] "flat" [0].', [("deep", 1), ("flat", 0)]),
     "none": ('They call it "deep".', [("deep", None)]),
     "other marks": ("«tief» [1], „flach“ [2], 「深い」[0]", [("tief", 1), ("flach", 2), ("深い", 0)]),
@@ -208,11 +203,8 @@ def test_the_summarizer_of_a_debate_adds_no_citation() -> None:
     [
         ("madke", {"function": "mad"}, "a vote"),
         ("madke", {"early_stop": "agreement"}, "agreement"),
-        ("madke", {"early_stop": "stability"}, "stability"),
         ("madke", {"order": "madc"}, "order = madc"),
         ("madke", {"marker": "brackets"}, "marker = brackets"),
-        ("gated", {}, "agreement"),
-        ("reconcile", {}, "reads.grouped"),
         ("liang", {}, "a judge that decides"),
     ],
 )

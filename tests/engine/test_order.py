@@ -4,19 +4,14 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Stance, Transcript, Turn
-from madke.engine.agreement import answer_groups, matcher
-from madke.tasks import TASKS
 from tests.support.debates import asked, own_and_others
 from tests.support.debates import play as play_variant
 from tests.support.plain import given_turn, play, read_by, signed
 
-SAME = matcher(TASKS["short_answer"], Question(id="q", question="?"))
 SUM = Question(id="m1", question="How many handshakes are there in total?", answers=("342",), task="math")
 
 
@@ -116,20 +111,12 @@ def test_a_vague_answer_makes_no_agreement_between_those_that_contradict_each_ot
     replies = signed(dict(zip("ABC", answers, strict=True)))
     transcript, _ = play(replies, early_stop="agreement", order="madc")
     assert transcript.stop_reason == "rounds"
+    assert transcript.agreement is not None
+    assert len(transcript.agreement.positions) == 3
     scores = transcript.rounds[1].scores
     assert {answer: scores[agent] for agent, answer in zip("ABC", answers, strict=True)} == dict(
         zip(VAGUE, (2, 1, 1), strict=True)
     )
-
-
-@given(answers=st.lists(st.sampled_from([*VAGUE, "Oslo", "1969", "Springfield", "Springfield, Ohio"]), max_size=8))
-def test_groups_do_not_depend_on_who_sits_where(answers: list[str]) -> None:
-    def grouped(places: Any) -> set[frozenset[str]]:
-        turns = [Turn(agent=str(n), stance=Stance(answer=answers[n])) for n in places]
-        return {frozenset(turn.agent for turn in group) for group in answer_groups(turns, SAME)}
-
-    places = range(len(answers))
-    assert grouped(places) == grouped(reversed(places))
 
 
 def test_given_stances_without_answers_or_with_failures_count_for_nobody() -> None:

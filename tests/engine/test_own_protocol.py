@@ -103,16 +103,6 @@ async def no_answer(debate: Debate) -> Any:
     await debate.turns()
 
 
-async def no_turn(debate: Debate) -> Final:
-    return Final(by="me", answer="x")
-
-
-async def empty_rounds(debate: Debate, *, rounds: Count = 2) -> Final:
-    async for _ in debate.rounds(rounds):
-        pass
-    return debate.vote()
-
-
 async def broken(debate: Debate) -> Final:
     await debate.turns()
     raise KeyError("a bug")
@@ -130,8 +120,6 @@ async def taken(debate: Debate, *, temperature: float = 0) -> Final:
     ("function", "said"),
     [
         (no_answer, "no_answer returned None; expected the answer that a step gives"),
-        (no_turn, "no_turn ended without a turn"),
-        (empty_rounds, "a round has no turns"),
         (broken, "fails in a simulated debate: KeyError"),
         (without_default, "'rounds' must be a keyword parameter with a default"),
         (taken, "'temperature' is a parameter of every debate"),

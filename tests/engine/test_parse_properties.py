@@ -109,19 +109,14 @@ SENTENCES = st.sampled_from(
         "So the answer is (B).",
         r"Hence $\boxed{\frac{1}{2}}$.",
         "The answer is Lake Baikal.",
-        "The answer is 42.",
         "The answer is A or B.",
         "The label is [SUPPORTS], not [REFUTES].",
         "We conclude: [Lake Baikal].",
         "[Rome] was one, [Milan] another.",
         "Debater 2 said that the answer is [Rome].",
         "I do not know what the answer is.",
-        "Is that the answer?",
-        "I cannot give an answer.",
-        "The answer.",
         "Here the answer is hard to find.",
         "Its label",
-        "Nothing settles the result!",
         "Knowledge about rivers does not help.",
         'It is {"answer": "B"}.',
         "Final answer: B.",
@@ -212,12 +207,9 @@ def test_work_grows_with_the_length_and_no_faster(unit: str) -> None:
 
 NESTED = [
     "[" * 1_500 + "]" * 1_500,
-    "The answer is " + "(" * 1_500 + ")" * 1_500,
     '{"a":' * 1_500 + "}" * 1_500,
-    "\\boxed{" * 1_500 + "}" * 1_500,
     "The answer is [a" + " " * 50_000 + "b].",
     "The answer is [" + "\\a" * 10_000 + " word].",
-    "The answer is " + "\\a" * 400 + " word, " * 400,
     "[" + "1, " * 5_000 + "x]",
 ]
 

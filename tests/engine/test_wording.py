@@ -94,8 +94,6 @@ SPEAK = {"prompts": {"speak": {"user": "?"}}}
         ({"mad": {"prompts": {"judge": {"user": "?"}}}}, "unknown stage of mad 'judge'"),
         ({"mad": {"prompts": {"speak": {"user": "{{ knowledges }}"}}}}, "unknown placeholder 'knowledges'"),
         ({"mad": {"prompts": {"speak": {"user": "{% if %}"}}}}, "is not a template: speak.j2"),
-        ({"mad": {"prompts": {"speak": {"text": "?"}}}}, "mad.prompts.speak"),
-        ({"mad": {"settings": {"markr": 1}, **SPEAK}}, "settings: unknown parameter 'markr'"),
         ({"mad": {"settings": {"rounds": 0}, **SPEAK}}, "rounds"),
     ],
 )

@@ -36,14 +36,6 @@ def test_the_judge_is_not_asked_where_there_is_no_doubt(
     assert (verdict.consensus, verdict.rule, model.calls) == (consensus, rule, 3)
 
 
-def test_a_missing_answer_is_no_consensus_whatever_the_judge_says(pool: KnowledgePool) -> None:
-    said = {"Debater 1": "The answer is Lake Baikal.", "Debater 2": "I cannot say.", "judge": "SAME"}
-    settings = {"judge_asked": "always", "select": "all"}
-    transcript, _ = play("madke", lambda r: said.get(r.purpose.agent, "[0]"), pool=pool, settings=settings)
-    assert [entry.verdict.consensus for entry in transcript.rounds if entry.verdict] == [False] * 3
-    assert transcript.stop_reason == "rounds"
-
-
 def test_a_refusal_is_not_a_stance(pool: KnowledgePool) -> None:
     base = disagreeing_until(1)
     refusal = Completion(outcome="refused", text="I cannot help: the answer is [Lake Baikal].")
