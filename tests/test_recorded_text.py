@@ -1,31 +1,6 @@
-"""What is measured on recorded text: ``eval/parser.py`` as a user runs it, and the table of ``eval/judge.py``."""
-
-import gzip
-import json
-from pathlib import Path
+"""What is measured on recorded text: the table of ``eval/judge.py``."""
 
 from eval.judge import SHIPPED, Pair, Relation, table
-from tests.support.cli import script
-
-SCRIPT = Path(__file__).parent.parent / "eval" / "parser.py"
-
-
-def test_the_page_counts_what_was_read_rightly_wrongly_and_not_at_all(tmp_path: Path) -> None:
-    traces = [
-        {"transcript": f"Thought 1: so it is.\nAction 1: {said}", "info": {"answer": told}}
-        for said, told in (("Finish[REFUTES]", "REFUTES"), ("Finish[REFUTES]", "SUPPORTS"), ("Search[x]", "SUPPORTS"))
-    ]
-    with gzip.open(tmp_path / "react_fever_250.jsonl.gz", "wt") as file:
-        file.write("\n".join(map(json.dumps, traces)))
-    out = tmp_path / "parser.md"
-    out.write_text("# Page\n<!-- table -->\nold\n<!-- end of table -->\nThe end.\n")
-
-    script(SCRIPT, "--data", tmp_path, "--out", out)
-
-    written = out.read_text()
-    assert "| FEVER ReAct, labels | 3 | 1 | 1 | 1 |" in written
-    assert "old" not in written
-    assert written.endswith("<!-- end of table -->\nThe end.\n")
 
 
 def pair(id_: str, relation: Relation, *answers: str) -> Pair:

@@ -8,7 +8,6 @@ import pytest
 
 import madke
 from madke.core.errors import UserError
-from madke.core.registry import Scope
 from madke.data.formats import READERS
 from madke.scoring.metrics import METRICS
 from madke.tasks import TASKS, get_task
@@ -106,19 +105,3 @@ def test_a_function_reads_a_file_of_its_own_form(tmp_path: Path) -> None:
     assert "pairs" in str(run.record.dataset)
     found = madke.build_pools(tmp_path / "pairs.tsv", tmp_path / "p.jsonl", dataset=pairs, sources=[Silent()])
     assert [count.asked for count in found.values()] == [1]
-
-
-def test_the_innermost_scope_counts_and_ends_with_its_block() -> None:
-    outer, inner, values = Scope(), Scope(), (length(1), length(2))
-    with outer.active():
-        name = TASKS.name_of(values[0])
-        with inner.active():
-            assert TASKS.name_of(values[1]) == name
-            assert TASKS[name] is values[1]
-        assert TASKS[name] is values[0]
-        assert name in TASKS
-        assert name in TASKS.used()
-        assert name not in list(TASKS)
-    assert name not in TASKS
-    with inner.active():
-        assert TASKS[name] is values[1]

@@ -72,8 +72,16 @@ def test_a_line_that_is_not_complete_is_dropped_by_the_next_command(tmp_path: Pa
     assert file.read_bytes() == LINE
 
 
-def test_a_description_of_deep_lists_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("description", "said"),
+    [
+        ("[" * 100_000, "does not describe a run"),
+        ('{"config": {}, "files": {}}', "has format 1, but this version of madke reads format 2"),
+    ],
+    ids=["deep lists", "former format"],
+)
+def test_a_description_that_is_not_one_of_a_run_is_refused(tmp_path: Path, description: str, said: str) -> None:
     write_run(tmp_path, DEBATE)
-    (tmp_path / "run.json").write_text("[" * 100_000)
-    with pytest.raises(UserError, match="does not describe a run"):
+    (tmp_path / "run.json").write_text(description)
+    with pytest.raises(UserError, match=said):
         read_run(tmp_path)

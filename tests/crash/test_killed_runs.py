@@ -172,10 +172,12 @@ def test_a_start_in_a_folder_where_another_process_starts_names_that_process(tmp
         assert unexpected_files(first.path, {"lock"}, {"pools.jsonl"}) != []
 
 
-def said_by(done: Any) -> Any:
-    """Its lines on stderr but for progress."""
-    lines = done.stderr.splitlines()
-    return [line for line in lines if not line.startswith("questions: ") and " gold" not in line]
+def told_at_the_end(stopped: Any) -> str:
+    """The one line, besides progress, of a run that stopped for a reason outside it."""
+    assert (stopped.returncode, stopped.stdout) == (2, "")
+    lines = stopped.stderr.splitlines()
+    (line,) = [line for line in lines if not line.startswith("questions: ") and " gold" not in line]
+    return str(line)
 
 
 def in_mid_run(act: Any) -> Any:
@@ -214,10 +216,7 @@ def test_a_lock_that_is_replaced_in_mid_run_stops_it_and_no_two_write(tmp_path: 
 
     with in_mid_run(remove) as server:
         command = run(tmp_path, server, out, n=4)
-        stopped = madke(*command)
-        assert (stopped.returncode, stopped.stdout) == (2, "")
-        assert len(said_by(stopped)) == 1
-        assert "its lock was removed or replaced" in stopped.stderr
+        assert "its lock was removed or replaced" in told_at_the_end(madke(*command))
         (other,) = others
         assert other.returncode == 2
         assert "another process is writing this run" in other.stderr
@@ -242,11 +241,9 @@ def test_a_pool_file_that_changes_in_mid_run_is_noticed_and_never_mixed(tmp_path
 
     with in_mid_run(change) as server:
         command = run(tmp_path, server, out, n=12)
-        stopped = madke(*command)
-        assert (stopped.returncode, stopped.stdout) == (2, "")
-        assert len(said_by(stopped)) == 1
-        assert f"{pools}: " in stopped.stderr
-        assert how == "removed" or "was replaced or changed during the run" in stopped.stderr
+        said = told_at_the_end(madke(*command))
+        assert f"{pools}: " in said
+        assert how == "removed" or "was replaced or changed during the run" in said
         assert json.loads((out / "run.json").read_text())["sessions"][-1]["ended"] == "an error"
         assert not any("9,999" in json.dumps(seen.body) for seen in server.requests)
 
@@ -269,12 +266,9 @@ def test_a_disk_that_fills_up_in_mid_run_is_one_line_and_the_same_command_goes_o
 
     with openai_server(filling) as server:
         command = run(tmp_path, server, out, n=3)
-        stopped = madke(*command)
-        assert (stopped.returncode, stopped.stdout) == (2, "")
-        said = said_by(stopped)
-        assert len(said) == 1
+        said = told_at_the_end(madke(*command))
         assert re.fullmatch(
-            r"madke: .*/out/calls\.sqlite: cannot be written: the disk is full; free some space.*", said[0]
+            r"madke: .*/out/calls\.sqlite: cannot be written: the disk is full; free some space.*", said
         )
         assert filled.wait(PATIENCE)  # the run may end when the last block but one is taken
         (small_disk / "filler").unlink()

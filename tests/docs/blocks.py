@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from textwrap import dedent
 
-SHELL = ("bash", "sh", "console")
+SHELL = ("bash", "sh")
 LANGUAGES = (*SHELL, "python", "text", "yaml", "json", "jsonl", "toml", "jinja", "csv")
 """What a block may be called, so that none escapes the tests by another name."""
 
@@ -64,40 +64,19 @@ def _block(found: re.Match[str], line: int) -> Block:
     )
 
 
-def commands(block: Block) -> list[tuple[str, list[str]]]:
-    """Each command of a shell block, with the lines of output that the block shows.
-
-    A ``console`` block has a command after each ``$``. Any other is one script without output.
-    """
-    if block.language != "console":
-        return [(block.text, [])]
-    found: list[tuple[str, list[str]]] = []
-    continued = False
-    for line in block.text.splitlines():
-        if line.startswith("$ "):
-            found.append((line.removeprefix("$ "), []))
-        elif continued:
-            found[-1] = (f"{found[-1][0]}\n{line}", [])
-        elif found:
-            found[-1][1].append(line)
-        continued = bool(found) and not found[-1][1] and line.endswith("\\")
-    return found
-
-
 def madke_calls(block: Block) -> Iterator[list[str]]:
     """The words after ``madke`` of each call of it in a shell block."""
-    for command, _ in commands(block):
-        script = re.sub(r"<<\s*'?(\w+)'?.*?\n\1$", "", command, flags=re.DOTALL | re.MULTILINE)
-        for line in script.replace("\\\n", " ").splitlines():
-            words = shlex.shlex(line, posix=True, punctuation_chars="();<>|&")
-            words.whitespace_split = True
-            words.commenters = "#"
-            yield from _after_madke(list(words))
+    script = re.sub(r"<<\s*'?(\w+)'?.*?\n\1$", "", block.text, flags=re.DOTALL | re.MULTILINE)
+    for line in script.replace("\\\n", " ").splitlines():
+        words = shlex.shlex(line, posix=True, punctuation_chars="();<>|&")
+        words.whitespace_split = True
+        words.commenters = "#"
+        yield from _after_madke(list(words))
 
 
 def _after_madke(words: list[str]) -> Iterator[list[str]]:
     call: list[str] | None = None
-    for word in words:
+    for word in [*words, ";"]:
         if set(word) <= set("();<>|&"):
             if call is not None:
                 yield call
@@ -106,8 +85,6 @@ def _after_madke(words: list[str]) -> Iterator[list[str]]:
             call.append(word)
         elif word == "madke":
             call = []
-    if call is not None:
-        yield call
 
 
 def missing(shown: list[str], printed: str) -> str | None:

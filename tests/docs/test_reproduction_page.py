@@ -2,7 +2,7 @@
 
 import pytest
 
-from docs.reproduction_page import ROUNDING, Claim, computed_claims, page
+from docs.reproduction_page import ROUNDING, computed_claims, page
 from madke.experiments.recipe import read_recipe, recipe_files
 from madke.report.reproduction import figures
 
@@ -25,11 +25,3 @@ def test_claims_follow_from_the_papers_own_tables() -> None:
         "Truth Last gains on Geometric Shapes, GPT-4o-mini",
     }
     assert sum("**differs**" in line for line in page().splitlines()) == len(differ)
-
-
-def test_a_relative_claim_is_a_part_of_the_second_arm() -> None:
-    side = {"model": "m", "arm": "a"}
-    fields = {"says": "x", "source": "y", "published": -0.2, "relative": True, "figures": {"d": "tokens"}}
-    claim = Claim.model_validate({**fields, "of": side, "than": {**side, "arm": "b"}})
-    assert claim.computed({("m", "a", "d", "tokens"): 80, ("m", "b", "d", "tokens"): 100}) == pytest.approx(-0.2)
-    assert claim.computed({("m", "a", "d", "tokens"): 80}) is None

@@ -17,12 +17,12 @@ from madke.core.transcript import Transcript
 from madke.scoring.debate_rows import DebateMeasures
 from tests.frozen.lemmas_call import recorded_call
 from tests.frozen.runs import (
-    CASTS,
     SCORED,
-    WITH_POOL,
+    SHIPPED,
     FrozenRun,
     LiveSource,
     answer_scorer,
+    has_pool,
     question,
     runs_of,
     write_first_rounds,
@@ -32,7 +32,7 @@ from tests.frozen.script import ScriptedModel, short_hash
 
 FOLDER = Path(__file__).parent
 LEMMAS_CALL = "lemmas-call"
-PROTOCOLS = (*sorted(CASTS), LEMMAS_CALL)
+PROTOCOLS = (*SHIPPED, LEMMAS_CALL)
 """What has a record: the shipped protocols, and the call :func:`madke.debate`."""
 
 Record = dict[str, list[str]]
@@ -88,13 +88,13 @@ def _asked(protocol: str, run: FrozenRun, folder: Path, model: ScriptedModel) ->
     yield "settings", run.settings
     if not run.streamed:
         yield "repeats", run.repeats
-    pool = protocol in WITH_POOL if run.pool is None else run.pool
+    pool = has_pool(protocol) if run.pool is None else run.pool
     if pool and not run.streamed:
         write_pools(folder / "pools.jsonl", run.debates)
         yield "pools", folder / "pools.jsonl"
     if protocol == "madke-live" or (pool and run.streamed):
         yield "sources", [LiveSource(name, model.searched) for name in ("wiki", "google")]
-    elif pool and protocol not in WITH_POOL:
+    elif pool and not has_pool(protocol):
         yield "sources", "wiki,google"
     if any(each.first_round for each in run.debates.values()):
         write_first_rounds(folder / "first_round.jsonl", run.debates)

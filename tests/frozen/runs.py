@@ -12,41 +12,12 @@ from typing import Any
 
 from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
+from madke.engine.variant import load_variant
 from tests.frozen.script import LAKES, Debated
 
-CASTS: Mapping[str, tuple[str, ...]] = {
-    **{name: ("Answerer",) for name in ("cot", "rag", "self-reflect", "standard")},
-    **{name: ("Debater 1", "Debater 2") for name in ("gated", "madke", "madke-live", "madke-reference")},
-    **{
-        name: ("Debater 1", "Debater 2", "Debater 3")
-        for name in ("lemmas", "mad", "mad-brief", "mad-noise", "reconcile", "second-turn")
-    },
-    **{name: tuple(f"Debater {n}" for n in range(1, 11)) for name in ("isolate", "madc", "per-document")},
-    "adaptive-vote": tuple(f"Debater {n}" for n in range(1, 9)),
-    "chateval": ("General Public", "Critic", "News Author"),
-    "liang": ("Affirmative", "Negative"),
-    "maps": ("Plain", "Keywords", "Topics", "Example"),
-    "moa": tuple(f"Debater {n}" for n in range(1, 8)),
-    "rerank": tuple(f"Debater {n}" for n in range(1, 5)),
-    "self-consistency": tuple(f"Debater {n}" for n in range(1, 6)),
-    "views": tuple(f"Debater {n}" for n in range(1, 7)),
-}
-"""Protocol -> its debaters."""
+SHIPPED = sorted(file.parent.name for file in (Path(__file__).parents[2] / "prompts").glob("*/protocol.yaml"))
+"""The protocols that have a record."""
 
-WITH_POOL = (
-    "adaptive-vote",
-    "gated",
-    "isolate",
-    "mad-brief",
-    "madke",
-    "madke-live",
-    "madke-reference",
-    "per-document",
-    "rag",
-    "views",
-)
-GIVEN = ("mad-noise",)
-"""Protocols that always need a given first round."""
 SCORED = ("maps", "rerank")
 """Protocols that need an answer scorer."""
 ONE_ROUND = ("cot", "isolate", "maps", "rag", "rerank", "self-consistency", "standard", "views")
@@ -66,35 +37,37 @@ class FrozenRun:
     """Whether it has a pool; None: if the protocol has one."""
 
 
+def has_pool(name: str) -> bool:
+    """Whether a protocol shows passages."""
+    return load_variant(name).protocol.knowledge is not None
+
+
 def moods(*names: str, **how: Any) -> dict[str, Debated]:
     """A debate for each mood."""
     return {name: Debated(mood=name, **how) for name in names}
 
 
 _ALWAYS = (
-    "agree",
-    "differ",
-    "two-camps",
-    "quiet",
-    "unreadable",
-    "by-turns",
-    "all-fail",
-    "survivor",
-    "copies",
-    "quotes",
+    *("agree", "differ", "two-camps", "quiet", "unreadable"),
+    *("by-turns", "all-fail", "survivor", "copies", "quotes"),
 )
 _OF_ROUNDS = ("converge", "round-fails", "alone-at-first", "first-fails-later")
 _OF_JUDGES = ("last", "misjudged", "sideless", "judge-fails")
 _JUDGED = ("gated", "liang", "madke", "madke-live", "madke-reference", "self-reflect")
-_CHOICE = Question(id="choice", question="Which lake is the deepest?", task="choice", choices=("Chad", "Lake Baikal"))
+_CHOICE = Question(
+    id="choice",
+    question="Which lake is the deepest?",
+    answers=("B",),
+    task="choice",
+    choices=("Chad", "Lake Baikal"),
+)
 _TEXT = Question(id="text", question="Which lakes are the deepest, and why?", task="text")
 
 
 def given(name: str) -> dict[str, Debated]:
     """Debates with a given first round: of the cast, in reversed order, of outsiders, of fewer who said something."""
-    cast = [
-        (agent, f"{agent} was told. The answer is {LAKES[n % 4]}.", LAKES[n % 4]) for n, agent in enumerate(CASTS[name])
-    ]
+    names = [debater.name for debater in load_variant(name).protocol.cast]
+    cast = [(agent, f"{agent} was told. The answer is {LAKES[n % 4]}.", LAKES[n % 4]) for n, agent in enumerate(names)]
     others = [("Stranger 1", "A stranger said: The answer is Aida.", None), ("Stranger 2", "Hm.", None)]
     return {
         "given": Debated(mood="differ", first_round=tuple(cast)),
@@ -108,7 +81,7 @@ def given(name: str) -> dict[str, Debated]:
 
 def runs_of(name: str) -> Iterator[tuple[str, FrozenRun]]:
     """The runs of a protocol by name."""
-    if name in GIVEN:
+    if load_variant(name).protocol.first_round_given:
         others = given(name)["given-by-others"].first_round
         mishaps = ("quiet", "unreadable", "by-turns", "all-fail", "copies")
         told = {f"given-{mood}": Debated(mood=mood, first_round=others) for mood in mishaps}
@@ -119,9 +92,9 @@ def runs_of(name: str) -> Iterator[tuple[str, FrozenRun]]:
         usual |= moods(*_OF_ROUNDS)
     if name in _JUDGED:
         usual |= moods(*_OF_JUDGES)
-    if name in WITH_POOL or name == "maps":
+    if has_pool(name) or name == "maps":
         usual |= moods("selection-fails")
-    if name in WITH_POOL:
+    if has_pool(name):
         usual |= {
             f"{mood}-{n}": Debated(mood=mood, passages=n) for n in (0, 1) for mood in ("agree", "differ", "quiet")
         }
@@ -131,7 +104,7 @@ def runs_of(name: str) -> Iterator[tuple[str, FrozenRun]]:
     yield "schemas", FrozenRun(debates=bound, takes_schemas=True)
     yield "streamed", FrozenRun(debates=moods("converge"), streamed=True)
     yield "prose", FrozenRun(debates={"text": Debated(mood="quotes", question=_TEXT)})
-    if name not in ONE_ROUND or name in WITH_POOL:
+    if name not in ONE_ROUND or has_pool(name):
         short = {f"at-{limit}": Debated(mood="differ", limit=limit) for limit in (500, 800, 1100, 1400)}
         short["quotes"] = Debated(mood="quotes", limit=1000)
         yield "drop", FrozenRun(debates=short, settings={"overflow": "drop"})
@@ -140,9 +113,20 @@ def runs_of(name: str) -> Iterator[tuple[str, FrozenRun]]:
     if name not in ONE_ROUND:
         tight = {"early_stop": "budget", "token_budget": 1500}
         yield "budget", FrozenRun(debates=moods("differ", "agree"), settings=tight)
-    if name in WITH_POOL and name not in ("isolate", "per-document"):
+    if has_pool(name) and name not in ("isolate", "per-document"):
         yield "cite", FrozenRun(debates=moods("quotes", "differ"), settings={"cite": True}, takes_schemas=True)
-    yield from ((more, run) for more, run in MORE.get(name, {}).items())
+    yield from MORE.get(name, {}).items()
+
+
+def varied(settings: Mapping[str, Any], *names: str) -> FrozenRun:
+    """A debate for each mood, with other settings."""
+    return FrozenRun(debates=moods(*names), settings=settings)
+
+
+def dropping(settings: Mapping[str, Any], mood: str, *limits: int, takes_schemas: bool = False) -> FrozenRun:
+    """A debate for each length of prompts that a model takes, in which what does not fit is left out."""
+    short = {f"at-{limit}": Debated(mood=mood, limit=limit) for limit in limits}
+    return FrozenRun(debates=short, settings={**settings, "overflow": "drop"}, takes_schemas=takes_schemas)
 
 
 _SUMMARY = {"talk": "simultaneous", "summarized": True, "rounds": 3}
@@ -153,95 +137,65 @@ MORE: Mapping[str, Mapping[str, FrozenRun]] = {
     "madke": {
         "in-turn": FrozenRun(debates=moods("differ", "by-turns"), settings=_IN_TURN, repeats=2),
         "in-turn-given": FrozenRun(debates=given("madke"), settings=_IN_TURN),
-        "three": FrozenRun(debates=moods("differ", "by-turns", "survivor"), settings={"debaters": 3}),
-        "all": FrozenRun(debates=moods("differ", "by-turns"), settings={"select": "all"}),
+        "three": varied({"debaters": 3}, "differ", "by-turns", "survivor"),
+        "all": varied({"select": "all"}, "differ", "by-turns"),
         "none": FrozenRun(debates=moods("differ", "misjudged"), settings={"sources": []}, pool=False),
-        "own-sources": FrozenRun(
-            debates=moods("differ", "quotes"),
-            settings={"per_debater_sources": {"Debater 1": ["wiki"], "Debater 2": ["google"]}},
+        "own-sources": varied(
+            {"per_debater_sources": {"Debater 1": ["wiki"], "Debater 2": ["google"]}}, "differ", "quotes"
         ),
         "free-text": FrozenRun(debates=moods("differ"), settings={"structured": "off"}, takes_schemas=True),
-        "agreement": FrozenRun(
-            debates=moods("differ", "converge", "quiet", "first-fails-later"), settings={"early_stop": "agreement"}
-        ),
+        "agreement": varied({"early_stop": "agreement"}, "differ", "converge", "quiet", "first-fails-later"),
     },
     "madke-reference": {"random": _RANDOM},
     "mad": {
         "random": _RANDOM,
-        "answers": FrozenRun(debates=moods("differ", "by-turns"), settings={"reads.peers": "answers", "rounds": 3}),
-        "ring": FrozenRun(debates=moods("differ"), settings={"reads.topology": "ring", "debaters": 4}),
-        "star": FrozenRun(debates=moods("differ", "by-turns"), settings={"reads.topology": "star"}),
-        "sparse": FrozenRun(debates=moods("differ", "by-turns"), settings={"reads.topology": "sparse(1)"}),
-        "stability": FrozenRun(
-            debates=moods("differ", "converge", "unreadable", "quiet"),
-            settings={"early_stop": "stability", "rounds": 4},
-        ),
-        "judge": FrozenRun(debates=moods("differ", "converge"), settings={"early_stop": "judge", "rounds": 3}),
+        "answers": varied({"reads.peers": "answers", "rounds": 3}, "differ", "by-turns"),
+        "ring": varied({"reads.topology": "ring", "debaters": 4}, "differ"),
+        "star": varied({"reads.topology": "star"}, "differ", "by-turns"),
+        "sparse": varied({"reads.topology": "sparse(1)"}, "differ", "by-turns"),
+        "stability": varied({"early_stop": "stability", "rounds": 4}, "differ", "converge", "unreadable", "quiet"),
+        "judge": varied({"early_stop": "judge", "rounds": 3}, "differ", "converge"),
     },
     "madc": {
-        "random": FrozenRun(debates=moods("differ", "by-turns"), settings={"order": "random"}),
-        "decay": FrozenRun(
-            debates=moods("differ", "two-camps", "by-turns"),
-            settings={"order.decay": 0.5, "rounds": 4, "debaters": 5},
-        ),
-        "per-reader": FrozenRun(
-            debates=moods("differ", "two-camps", "by-turns"), settings={"order.score": "per_reader", "debaters": 5}
-        ),
-        "truth-last": FrozenRun(debates=moods("differ", "by-turns"), settings={"order": "truth_last", "debaters": 5}),
+        "random": varied({"order": "random"}, "differ", "by-turns"),
+        "decay": varied({"order.decay": 0.5, "rounds": 4, "debaters": 5}, "differ", "two-camps", "by-turns"),
+        "per-reader": varied({"order.score": "per_reader", "debaters": 5}, "differ", "two-camps", "by-turns"),
+        "truth-last": varied({"order": "truth_last", "debaters": 5}, "differ", "by-turns"),
     },
     "chateval": {
         "random": _RANDOM,
-        "summary": FrozenRun(
-            debates=moods("differ", "converge", "agree", "by-turns", "end-fails", "first-fails-later"),
-            settings=_SUMMARY,
-        ),
+        "summary": varied(_SUMMARY, "differ", "converge", "agree", "by-turns", "end-fails", "first-fails-later"),
     },
     "liang": {
         "random": _RANDOM,
-        "always": FrozenRun(
-            debates=moods("agree", "differ", "sideless", "round-fails"), settings={"extract": "always"}
-        ),
-        "each-round": FrozenRun(
-            debates=moods("agree", "differ", "converge", "end-fails", "all-fail"), settings={"extract": "each_round"}
-        ),
-        "level": FrozenRun(debates=moods("differ"), settings={"level": 3}),
-        "drop-history": FrozenRun(
-            debates={f"at-{n}": Debated(mood="sideless", limit=n) for n in (900, 1200, 1500)},
-            settings={"overflow": "drop"},
-            takes_schemas=True,
-        ),
+        "always": varied({"extract": "always"}, "agree", "differ", "sideless", "round-fails"),
+        "each-round": varied({"extract": "each_round"}, "agree", "differ", "converge", "end-fails", "all-fail"),
+        "level": varied({"level": 3}, "differ"),
+        "drop-history": dropping({}, "sideless", 900, 1200, 1500, takes_schemas=True),
     },
     "reconcile": {
         "random": _RANDOM,
-        "four": FrozenRun(debates=moods("weights", "differ", "two-camps", "unread"), settings={"debaters": 4}),
-        "drop-groups": FrozenRun(
-            debates={f"at-{n}": Debated(mood="by-turns", limit=n) for n in (700, 900, 1100, 1300)},
-            settings={"overflow": "drop", "debaters": 4},
-        ),
+        "four": varied({"debaters": 4}, "weights", "differ", "two-camps", "unread"),
+        "drop-groups": dropping({"debaters": 4}, "by-turns", 700, 900, 1100, 1300),
     },
-    "gated": {"three": FrozenRun(debates=moods("differ", "two-camps", "quiet"), settings={"debaters": 3})},
+    "gated": {"three": varied({"debaters": 3}, "differ", "two-camps", "quiet")},
     "moa": {"with-pool": FrozenRun(debates=moods("differ"), settings={"select": "all"}, pool=True)},
     "lemmas": {
-        "pick": FrozenRun(debates=moods("differ", "by-turns", "end-fails", "unreadable"), settings={"end": "pick"}),
-        "four": FrozenRun(debates=moods("differ", "two-camps", "quiet"), settings={"debaters": 4, "reads.own": "last"}),
+        "pick": varied({"end": "pick"}, "differ", "by-turns", "end-fails", "unreadable"),
+        "four": varied({"debaters": 4, "reads.own": "last"}, "differ", "two-camps", "quiet"),
     },
-    "self-consistency": {"four": FrozenRun(debates=moods("differ", "two-camps"), settings={"debaters": 4})},
-    "per-document": {
-        "hidden": FrozenRun(debates=moods("differ", "by-turns"), settings={"reads.own": "none"}),
-    },
+    "self-consistency": {"four": varied({"debaters": 4}, "differ", "two-camps")},
+    "per-document": {"hidden": varied({"reads.own": "none"}, "differ", "by-turns")},
 }
 """Protocol -> runs with other settings, for what no protocol does as it is shipped."""
 
 
 def question(id_: str, debated: Debated) -> Question:
     """The question of a debate."""
-    asked = debated.question
-    if asked is None:
-        return Question(
-            id=id_, question="Which lake is the deepest?", answers=("Lake Baikal", "Baikal"), task="short_answer"
-        )
-    golds = {"choice": ("B",)}.get(asked.task, ())
-    return Question(id=id_, question=asked.question, answers=golds, task=asked.task, choices=asked.choices)
+    usual = Question(
+        id=id_, question="Which lake is the deepest?", answers=("Lake Baikal", "Baikal"), task="short_answer"
+    )
+    return debated.question or usual
 
 
 def passages(count: int) -> list[dict[str, str]]:

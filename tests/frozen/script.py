@@ -117,9 +117,18 @@ def quoting(call: Call) -> str | None:
     return f"{quote}\n{stated(call, own(call))}"
 
 
+DISPUTED = Mood(answer=own, agreed=lambda call: False)
+"""Nobody gives in."""
+
+
+def failing_dispute(when: Callable[[Call], bool]) -> Mood:
+    """Nobody gives in, and these calls fail."""
+    return replace(DISPUTED, instead=failing(when))
+
+
 MOODS: Mapping[str, Mood] = {
     "agree": Mood(),
-    "differ": Mood(answer=own, agreed=lambda call: False, confidence=lambda call: ("0.6", "0.7", "1")[call.place % 3]),
+    "differ": replace(DISPUTED, confidence=lambda call: ("0.6", "0.7", "1")[call.place % 3]),
     "converge": Mood(
         answer=from_round(2, lambda call: LAKES[1], own), agreed=from_round(2, lambda call: True, lambda call: False)
     ),
@@ -138,48 +147,26 @@ MOODS: Mapping[str, Mood] = {
         agreed=lambda call: False,
         confidence=lambda call: "0.7" if call.place == 4 else "0.5",
     ),
-    "quiet": Mood(answer=own, agreed=lambda call: False, instead=quiet, selected=lambda call: "none"),
+    "quiet": replace(DISPUTED, instead=quiet, selected=lambda call: "none"),
     "unreadable": Mood(answer=own, instead=unreadable),
     "unread": Mood(instead=lambda call: unreadable(call) or ("Which lake is the deepest?" if call.speaks else None)),
-    "by-turns": Mood(
-        answer=own, agreed=lambda call: False, instead=failing(lambda call: call.speaks and not turn_by_turn(call))
-    ),
+    "by-turns": failing_dispute(lambda call: call.speaks and not turn_by_turn(call)),
     "all-fail": Mood(instead=failing(lambda call: True)),
-    "round-fails": Mood(
-        answer=own, agreed=lambda call: False, instead=failing(lambda call: call.speaks and call.round == 2)
-    ),
-    "survivor": Mood(
-        answer=own, agreed=lambda call: False, instead=failing(lambda call: call.speaks and call.place > 1)
-    ),
-    "alone-at-first": Mood(
-        answer=own,
-        agreed=lambda call: False,
-        instead=failing(lambda call: call.speaks and call.place > 1 and call.round == 1),
-    ),
-    "first-fails-later": Mood(
-        answer=own,
-        agreed=lambda call: False,
-        instead=failing(lambda call: call.speaks and call.place == 1 and call.round > 1),
-    ),
+    "round-fails": failing_dispute(lambda call: call.speaks and call.round == 2),
+    "survivor": failing_dispute(lambda call: call.speaks and call.place > 1),
+    "alone-at-first": failing_dispute(lambda call: call.speaks and call.place > 1 and call.round == 1),
+    "first-fails-later": failing_dispute(lambda call: call.speaks and call.place == 1 and call.round > 1),
     "judge-fails": Mood(answer=own, instead=failing(lambda call: call.stage in ("judge", "reflect"))),
-    "end-fails": Mood(
-        answer=own,
-        agreed=lambda call: False,
-        instead=failing(lambda call: call.stage in ("summarize", "extract", "pick", "digest")),
-    ),
-    "selection-fails": Mood(
-        answer=own,
-        agreed=lambda call: False,
-        instead=failing(lambda call: call.stage in ("select", *PREPARED) and call.place != 1),
-    ),
+    "end-fails": failing_dispute(lambda call: call.stage in ("summarize", "extract", "pick", "digest")),
+    "selection-fails": failing_dispute(lambda call: call.stage in ("select", *PREPARED) and call.place != 1),
     "copies": Mood(
         answer=lambda call: LAKES[1],
         agreed=lambda call: False,
         instead=lambda call: "It is long and deep.\nThe answer is Lake Tanganyika." if call.speaks else None,
     ),
-    "quotes": Mood(answer=own, agreed=lambda call: False, instead=quoting, selected=lambda call: "[5] [0] [1] [3]"),
-    "ignores": Mood(answer=own, agreed=lambda call: False, bound="ignores"),
-    "broken": Mood(answer=own, agreed=lambda call: False, bound="broken"),
+    "quotes": replace(DISPUTED, instead=quoting, selected=lambda call: "[5] [0] [1] [3]"),
+    "ignores": replace(DISPUTED, bound="ignores"),
+    "broken": replace(DISPUTED, bound="broken"),
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,8 +87,3 @@ def run(
         result = (type(raised), str(raised))
     roles = [[message["role"] for message in messages] for _, messages in script.calls]
     return Outcome(result=result, asked=script.asked, roles=roles, spans=spans.lines), script
-
-
-def parameters(function: Any) -> list[tuple[str, Any, Any]]:
-    """(Name, kind, default) of each parameter."""
-    return [(p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()]

@@ -1,6 +1,7 @@
 """``madke.debate`` beside the published package on the same scripted completions: equal results, calls, errors."""
 
 import dataclasses
+import inspect
 import re
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 import madke
 from madke.lemmas import DebateResult, DebateRound
-from tests.lemmas.script import parameters, run
+from tests.lemmas.script import run
 
 lemmas = pytest.importorskip("lemmas")
 
@@ -94,7 +95,11 @@ def test_everybody_sees_the_same_drafts_and_its_own_persona(labels: tuple[str, .
 
 
 def test_our_parameters_are_theirs() -> None:
-    assert parameters(madke.debate) == parameters(madke.adebate) == parameters(lemmas.debate)
+    ours, awaited, theirs = (
+        [(each.name, each.kind, each.default) for each in inspect.signature(function).parameters.values()]
+        for function in (madke.debate, madke.adebate, lemmas.debate)
+    )
+    assert ours == awaited == theirs
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(DebateResult, "DebateResult"), (DebateRound, "DebateRound")])

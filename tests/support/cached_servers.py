@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -36,18 +37,6 @@ _LEAST, _STEP, _BLOCK = 1024, 128, 16
 def tokens_of(prompt: Sequence[Message]) -> int:
     """The tokens of a prompt."""
     return -(-sum(len(message.content) for message in prompt) // CHARACTERS)
-
-
-def distinct_tokens(prompts: Sequence[Sequence[Message]]) -> int:
-    """The nodes of a trie over the tokens of the prompts: what a server computes that forgets nothing."""
-    seen: dict[Sequence[Message], None] = {}
-    distinct = 0
-    for prompt in prompts:
-        if prompt not in seen:
-            known = max((shared_length(prompt, each) for each in seen), default=0)
-            distinct += tokens_of(prompt) - known // CHARACTERS
-            seen[prompt] = None
-    return distinct
 
 
 @dataclass(kw_only=True, eq=False)
@@ -77,8 +66,15 @@ class CachedServer:
 
     @property
     def distinct(self) -> int:
-        """Tokens of a trie over all prompts."""
-        return distinct_tokens(self.prompts)
+        """The nodes of a trie over the tokens of all prompts: what a server computes that forgets nothing."""
+        seen: dict[tuple[Message, ...], None] = {}
+        distinct = 0
+        for prompt in self.prompts:
+            if prompt not in seen:
+                known = max((shared_length(prompt, each) for each in seen), default=0)
+                distinct += tokens_of(prompt) - known // CHARACTERS
+                seen[prompt] = None
+        return distinct
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Read the prompt, tell the first token, write the reply."""
@@ -87,11 +83,8 @@ class CachedServer:
             async with self._free:
                 return await self._in_slot(request)
         cached = self._cached(request.messages)
-        if self.kind == "hosted":
+        async with nullcontext() if self.kind == "hosted" else self._processor:
             await asyncio.sleep(self._missing(request, cached) / _READING)
-        else:
-            async with self._processor:
-                await asyncio.sleep(self._missing(request, cached) / _READING)
         if self.kind == "blocks":
             self._keep(request)
         if request.on_token is not None:

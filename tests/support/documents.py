@@ -33,18 +33,18 @@ def pdf(pages: Sequence[str | None]) -> bytes:
 def drawn_pdf(items: Sequence[tuple[int, int, str]]) -> bytes:
     """A PDF page with texts drawn in this order: points from the left, points from the bottom, text."""
     content = b"".join(b"BT /F 11 Tf %d %d Td %s Tj ET " % (x, y, _string(text)) for x, y, text in items)
-    page = (
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font << /F 3 0 R >> >> /Contents 5 0 R >>"
-    )
-    return _file(
-        {
-            1: b"<< /Type /Catalog /Pages 2 0 R >>",
-            2: b"<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
-            3: b"<< /Type /Font /Subtype /Type1 /BaseFont /Courier >>",
-            4: page,
-            5: _stream(content),
-        }
-    )
+    return _file(_one_page(content, b"Courier", b"/Resources << /Font << /F 3 0 R >> >>"))
+
+
+def _one_page(content: bytes, font: bytes, resources: bytes) -> dict[int, bytes]:
+    """The objects of a PDF of one page, numbered from 1."""
+    return {
+        1: b"<< /Type /Catalog /Pages 2 0 R >>",
+        2: b"<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
+        3: b"<< /Type /Font /Subtype /Type1 /BaseFont /%s >>" % font,
+        4: b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 5 0 R %s >>" % resources,
+        5: _stream(content),
+    }
 
 
 def _string(text: str) -> bytes:
@@ -85,13 +85,7 @@ def locked_pdf() -> bytes:
 def endless_pdf(levels: int = 12, fold: int = 12) -> bytes:
     """A small PDF whose page shows ``fold`` forms, each of which shows as many, ``levels`` deep."""
     resources = b"/Resources << /Font << /F 3 0 R >> /XObject << /X %d 0 R >> >>"
-    objects = {
-        1: b"<< /Type /Catalog /Pages 2 0 R >>",
-        2: b"<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
-        3: b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
-        4: b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 5 0 R %s >>" % (resources % 10),
-        5: _stream(b"/X Do " * fold),
-    }
+    objects = _one_page(b"/X Do " * fold, b"Helvetica", resources % 10)
     for level in range(10, 10 + levels):
         objects[level] = _stream(
             b"/X Do " * fold, b"/Type /XObject /Subtype /Form /BBox [0 0 9 9] " + resources % (level + 1)

@@ -11,30 +11,17 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-NAMESPACES = {-2: "Medium", -1: "Spezial", 0: "", 1: "Diskussion", 6: "Datei", 10: "Vorlage", 14: "Kategorie"}
-
-HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" \
-xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" \
-xsi:schemaLocation="http://www.mediawiki.org/xml/export-0.11/ http://www.mediawiki.org/xml/export-0.11.xsd" \
-version="0.11" xml:lang="en">
+HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="en">
   <siteinfo>
-    <sitename>Wikipedia</sitename>
     <dbname>testwiki</dbname>
     <base>https://wiki.example/wiki/Main_Page</base>
-    <generator>MediaWiki 1.44.0</generator>
-    <case>first-letter</case>
     <namespaces>
-{namespaces}
+      <namespace key="0" case="first-letter" />
+      <namespace key="6" case="first-letter">Datei</namespace>
+      <namespace key="14" case="first-letter">Kategorie</namespace>
     </namespaces>
   </siteinfo>
-""".format(
-    namespaces="\n".join(
-        f'      <namespace key="{key}" case="first-letter">{name}</namespace>'
-        if name
-        else f'      <namespace key="{key}" case="first-letter" />'
-        for key, name in NAMESPACES.items()
-    )
-)
+"""
 TAIL = "</mediawiki>\n"
 
 
@@ -59,15 +46,11 @@ def page_xml(page: Page, number: int) -> str:
 
 
 def _revision_xml(text: str, revision: int) -> str:
-    size, sha1 = len(text.encode()), "phoiac9h4m842xq45sp7s6u21eteeq1"
     return (
-        f"    <revision>\n      <id>{revision}</id>\n      <parentid>{revision - 1}</parentid>\n"
-        "      <timestamp>2024-05-01T12:00:00Z</timestamp>\n"
+        f"    <revision>\n      <id>{revision}</id>\n      <timestamp>2024-05-01T12:00:00Z</timestamp>\n"
         "      <contributor>\n        <username>Someone</username>\n        <id>7</id>\n      </contributor>\n"
-        "      <minor />\n      <comment>a comment</comment>\n"
-        f"      <origin>{revision}</origin>\n      <model>wikitext</model>\n      <format>text/x-wiki</format>\n"
-        f'      <text bytes="{size}" sha1="{sha1}" xml:space="preserve">{escape(text)}</text>\n'
-        f"      <sha1>{sha1}</sha1>\n    </revision>\n"
+        "      <comment>a comment</comment>\n      <model>wikitext</model>\n"
+        f'      <text bytes="{len(text.encode())}" xml:space="preserve">{escape(text)}</text>\n    </revision>\n'
     )
 
 

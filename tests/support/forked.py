@@ -57,29 +57,12 @@ def run(
 
     It runs in a fork unless its environment would change the imports. In a fork, importing ``lacks`` fails.
     """
-    words = [str(program), *map(str, args)]
-    if not suits(env):
-        command = [sys.executable, *([] if isinstance(program, Path) else ["-m"]), *words]
-        return subprocess.run(command, cwd=cwd, env=dict(env), capture_output=True, text=True, timeout=timeout)
-    request = {"program": words[0], "args": words[1:], "cwd": str(cwd or Path.cwd()), "env": {**env}, "lacks": lacks}
-    with (
-        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server,
-        tempfile.TemporaryFile() as out,
-        tempfile.TemporaryFile() as err,
-        open(os.devnull, "rb") as nothing,
-    ):
-        server.settimeout(timeout)
-        server.connect(_address())
-        socket.send_fds(server, [json.dumps(request).encode()], [nothing.fileno(), out.fileno(), err.fileno()])
-        pid = int(server.recv(64))
-        try:
-            status = int(server.recv(64))
-        except TimeoutError:
-            os.kill(pid, signal.SIGKILL)
-            raise subprocess.TimeoutExpired(words, timeout) from None
-        out.seek(0)
-        err.seek(0)
-        return subprocess.CompletedProcess(words, status, out.read().decode(), err.read().decode())
+    words = [sys.executable, *([] if isinstance(program, Path) else ["-m"]), str(program), *map(str, args)]
+    if suits(env):
+        words = command(program, args, lacks=lacks)
+    return subprocess.run(
+        words, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False
+    )
 
 
 def command(program: str | Path, args: Sequence[object] = (), *, lacks: str = "") -> list[str]:

@@ -71,8 +71,10 @@ STAND_IN = '''
 """xllamacpp's CommonParams and Server, as far as madke uses them. A reply holds the settings and the request."""
 
 import json, os, pathlib, signal, sys, threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from types import SimpleNamespace
+
+from tests.support.loopback import QuietHandler
 
 
 class CommonParams(SimpleNamespace):
@@ -96,9 +98,9 @@ class Server:
             "secrets": [name for name in os.environ if "KEY" in name or "TOKEN" in name],
         }
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                body = json.loads(self.content())
                 allowed = self.headers["Authorization"] in [f"Bearer {key}" for key in parameters.api_keys]
                 if body["messages"][-1]["content"] == "die":
                     os.kill(os.getpid(), signal.SIGKILL)
@@ -108,14 +110,7 @@ class Server:
                     "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
                 }
                 data = json.dumps(reply if allowed else {"error": {"message": "Invalid API Key"}}).encode()
-                self.send_response(200 if allowed else 401)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_):
-                pass
+                self.answer(200 if allowed else 401, {"Content-Type": "application/json"}, data)
 
         server = ThreadingHTTPServer((parameters.hostnames[0], parameters.port), Handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -76,29 +75,18 @@ def ok(value: Any) -> Reply:
 def raw_server(first: bytes, again: bytes = b"", pause: float = 0.0) -> Iterator[str]:
     """Sends ``first`` to each client, then ``again`` and again after a pause; without ``again`` it hangs up."""
     over = threading.Event()
-    listening = socket.create_server(("127.0.0.1", 0))
-    threads = []
 
-    def serve(client: socket.socket) -> None:
-        with closing(client), suppress(OSError):
-            client.recv(1 << 16)
-            client.sendall(first)
-            while again and not over.wait(pause):
-                client.sendall(again)
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:
+            self.content()
+            self.close_connection = True
+            with suppress(OSError):
+                self.wfile.write(first)
+                while again and not over.wait(pause):
+                    self.wfile.write(again)
 
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = listening.accept()
-                threads.append(threading.Thread(target=serve, args=(client,)))
-                threads[-1].start()
+        do_POST = do_GET
 
-    accepting = threading.Thread(target=accept)
-    accepting.start()
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    over.set()
-    listening.shutdown(socket.SHUT_RDWR)
-    listening.close()
-    accepting.join()
-    for thread in threads:
-        thread.join()
+    with serving(Handler) as url:
+        yield url
+        over.set()

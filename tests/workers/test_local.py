@@ -16,19 +16,7 @@ import pytest
 from madke._util.workers import open_workers
 from madke.core.errors import UserError
 from tests.support.rendezvous import meet, prepare
-from tests.workers.work import die, die_sending, refuse, square, stumble
-
-PROGRAM = """
-import signal, sys
-from pathlib import Path
-from madke._util.workers import open_workers
-from tests.workers.work import meet_test
-
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    with open_workers("local", processes=2) as workers:
-        list(workers.map(meet_test, [(Path(sys.argv[1]), name) for name in "ab"]))
-"""
+from tests.workers.work import MEETING, die, die_sending, refuse, square, stumble
 
 
 @pytest.mark.parametrize("processes", [None, 1])
@@ -64,9 +52,9 @@ def at_work(folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[psutil.P
     """A program with two workers, each in the middle of a task that will not end."""
     prepare(folder, "a", "b")
     script = folder / "program.py"
-    script.write_text(PROGRAM)
+    script.write_text(MEETING)
     with subprocess.Popen(
-        [sys.executable, str(script), str(folder)],
+        [sys.executable, str(script), "local", str(folder), "a", "b"],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},

@@ -23,22 +23,12 @@ from tests.support.cli import script
 from tests.support.installed import needs
 from tests.support.ray_nodes import another_node, running_cluster
 from tests.support.rendezvous import meet, prepare
-from tests.workers.work import die, node, refuse, square, stumble
+from tests.workers.work import MEETING, die, node, refuse, square, stumble
 
 needs("ray", "ray")
 pytestmark = pytest.mark.slow
 
 CHECKOUT = Path(__file__).parents[2]
-PROGRAM = """
-import signal, sys
-from pathlib import Path
-from madke._util.workers import open_workers
-from tests.workers.work import meet_test
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-with open_workers("ray") as workers:
-    list(workers.map(meet_test, [(Path(sys.argv[1]), "a")]))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -132,10 +122,14 @@ def test_a_connection_that_is_there_is_used_and_left_open(cluster: Any) -> None:
 def test_ctrl_c_does_not_wait_for_what_is_under_way(cluster: Any, tmp_path: Path) -> None:
     folder = prepare(tmp_path, "a")
     script = folder / "program.py"
-    script.write_text(PROGRAM)
+    script.write_text(MEETING)
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "RAY_ADDRESS": cluster.address}
     with subprocess.Popen(
-        [sys.executable, script, folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        [sys.executable, script, "ray", folder, "a"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
     ) as program:
         try:
             worker = psutil.Process(int(meet(folder, "a")))

@@ -11,6 +11,20 @@ from typing import Any
 from madke.core.errors import UserError
 from tests.support.rendezvous import arrive
 
+MEETING = """
+import signal, sys
+from pathlib import Path
+from madke._util.workers import open_workers
+from tests.workers.work import meet_test
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    engine, folder, *names = sys.argv[1:]
+    with open_workers(engine, processes=len(names)) as workers:
+        list(workers.map(meet_test, [(Path(folder), name) for name in names]))
+"""
+"""A program with a worker for each name, in the middle of a task that will not end."""
+
 
 def square(n: int) -> int:
     return n * n
