@@ -1,4 +1,4 @@
-"""The example programs run as they are, and print what they promise."""
+"""The example programs and the demo run as they are, and print what they promise."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,15 +30,12 @@ NEEDS = {"tracking": "trackio", "lm_eval_model": "lm_eval"}
 """Packages of no extra."""
 
 
-ON_A_CLUSTER = "on_ray"
-"""It is run in tests/workers/test_ray_cluster.py, on the cluster that is there."""
+LONG = ("deferring", "lm_eval_model")
 
 
 def test_every_example_is_run() -> None:
-    assert {file.stem for file in EXAMPLES.glob("*.py")} == {*SAID, ON_A_CLUSTER}
-
-
-LONG = ("deferring", "lm_eval_model")
+    # tests/workers/test_ray_cluster.py has a cluster for on_ray.
+    assert {file.stem for file in EXAMPLES.glob("*.py")} == {*SAID, "on_ray"}
 
 
 @pytest.mark.parametrize(
@@ -54,3 +51,12 @@ def test_an_example_runs_and_prints_what_it_shows(name: str, tmp_path: Path, mon
     places = [done.stdout.find(line) for line in SAID[name]]
     assert -1 not in places, done.stdout
     assert places == sorted(places)
+
+
+def test_a_failing_step_of_the_demo_is_named_below_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MADKE_SOURCES", str(tmp_path / "missing.yaml"))
+    done = script(EXAMPLES.parent / "eval" / "demo.py", tmp_path / "demo")
+    *_, reason, _, last = done.stderr.splitlines()
+    assert "cannot be read" in reason
+    assert last.startswith("demo: this step ended with status 2, see above: madke ask ")
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)

@@ -230,7 +230,11 @@ HIDDEN = [
     ("<|START_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"),
     ("◁think▷", "◁/think▷"),
     ("<seed:think>", "</seed:think>"),
+    ("<thought>", "</thought>"),
+    ("<reasoning>", "</reasoning>"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
     ("", "</reasoning>"),
+    ("", "[/THINK]"),
 ]
 
 

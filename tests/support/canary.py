@@ -8,7 +8,6 @@ import html
 import json
 import os
 import re
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -46,9 +45,7 @@ class Ended:
     """What other people of the machine could see of it while it ran: arguments and names of its processes, threads."""
 
 
-def run(
-    *args: object, folder: Path, keys: Mapping[str, str], prelude: str = "", interrupt: threading.Event | None = None
-) -> Ended:
+def run(*args: object, folder: Path, keys: Mapping[str, str], prelude: str = "") -> Ended:
     """Run a command with these keys, every logger at DEBUG, and home, cache and temporary folder below ``folder``.
 
     Args:
@@ -56,7 +53,6 @@ def run(
         folder: Holds everything the command can write to.
         keys: Environment variables.
         prelude: Python that runs before the command.
-        interrupt: Ctrl-C is pressed when it is set, and once more two seconds later.
     """
     places = {name: folder / name.lower() for name in ("HOME", "TMPDIR", "MADKE_CACHE")}
     for place in places.values():
@@ -73,22 +69,14 @@ def run(
             while not ended.wait(0.05):
                 titles.update(_titles(process.pid))
 
-        def press() -> None:
-            # Once more for a command that first waits for what is under way.
-            if interrupt is not None and interrupt.wait(60):
-                process.send_signal(signal.SIGINT)
-                if not ended.wait(2):
-                    process.send_signal(signal.SIGINT)
-
-        threads = [threading.Thread(target=watch), threading.Thread(target=press, daemon=True)]
-        for thread in threads:
-            thread.start()
+        watching = threading.Thread(target=watch)
+        watching.start()
         try:
             out, err = process.communicate(timeout=120)
         finally:
             process.kill()
             ended.set()
-            threads[0].join()
+            watching.join()
     assert titles, "nothing was seen of the process"
     return Ended(status=process.returncode, out=out, err=err, seen="\n".join(titles))
 

@@ -29,7 +29,7 @@ def value(content: Any) -> bytes:
     return struct.pack(f"<I{form}", _SCALARS[form], content)
 
 
-def gguf(*, version: int = 3, context: int | None = 4_096, template: str | None = TEMPLATE, **more: Any) -> bytes:
+def gguf(*, context: int | None = 4_096, template: str | None = TEMPLATE, **more: Any) -> bytes:
     """The header of a file with these values; a value of None is left out."""
     entries = {
         "general.architecture": "llama",
@@ -44,13 +44,13 @@ def gguf(*, version: int = 3, context: int | None = 4_096, template: str | None 
         **more,
     }
     kept = {key: content for key, content in entries.items() if content is not None}
-    head = b"GGUF" + struct.pack("<IQQ", version, 0, len(kept))
+    head = b"GGUF" + struct.pack("<IQQ", 3, 0, len(kept))
     return head + b"".join(string(key) + value(content) for key, content in kept.items())
 
 
-def save_model(path: Path, behaviour: str = "", **header: Any) -> Path:
-    """A file that the stand-in serves. ``behaviour``: ``refuse``, or ``die`` while loading."""
-    path.write_bytes(gguf(**header) + behaviour.encode())
+def save_model(path: Path, **header: Any) -> Path:
+    """A file that the stand-in serves. Ending with ``refuse`` or ``die``, it is not loaded."""
+    path.write_bytes(gguf(**header))
     return path
 
 

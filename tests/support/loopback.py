@@ -1,7 +1,5 @@
 """An HTTP server on the loopback for the length of a block."""
 
-from __future__ import annotations
-
 import ssl
 import threading
 from collections.abc import Iterator, Mapping

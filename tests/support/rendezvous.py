@@ -1,7 +1,5 @@
 """A task that waits for its test, and a test that waits for its task: two named pipes each, and no clock."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Filling a disk up."""
 
-from __future__ import annotations
-
 import shutil
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command line at a real pseudo-terminal."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

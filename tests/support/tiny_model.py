@@ -1,7 +1,5 @@
 """A chat model of Hugging Face's formats that is made in a tenth of a second."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
