@@ -1,7 +1,5 @@
 """The benchmarks at small sizes: each runs and compares. What they measure is for ``make bench``, not for a test."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The study: a small one with a stand-in for the model, its replay, and what follows from kept transcripts."""
 
-from __future__ import annotations
-
 import lzma
 from collections.abc import Iterator
 from dataclasses import replace

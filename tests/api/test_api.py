@@ -174,7 +174,7 @@ def test_a_larger_limit_goes_on_and_asks_only_for_what_is_new(tmp_path: Path, ca
     assert (len(model.requests), len(source.queries)) == (2 * calls, 4)
 
 
-def test_what_cannot_be_asked_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_asked_is_told() -> None:
     with pytest.raises(madke.UserError, match=r"question 1: .*question"):
         madke.ask(" ", model=Counting())
     with pytest.raises(madke.UserError, match="question 2: id 'a' is already on question 1"):

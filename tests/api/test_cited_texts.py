@@ -1,7 +1,5 @@
 """The task ``text`` on the server: marks that its text has are told, and none are added. By ``run``: examples/."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

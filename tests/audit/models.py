@@ -1,7 +1,5 @@
 """Models of known faults behind a loopback server, for audits."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

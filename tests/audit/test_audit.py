@@ -1,7 +1,5 @@
 """``madke.audit``: models with one known fault each, behind a loopback server."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from typing import Any

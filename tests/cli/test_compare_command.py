@@ -82,7 +82,7 @@ def test_predictions_of_another_system_are_an_arm(runs: Any, tmp_path: Path) -> 
     assert "needs --data" in refused("compare", one, predictions, "--task", "short_answer")
 
 
-def test_what_cannot_be_compared(runs: Any, tmp_path: Path) -> None:
+def test_what_cannot_be_compared(runs: Any) -> None:
     one, two = runs(one=[BAIKAL], two=[BAIKAL])
     write_run(two, *debates([BAIKAL], question="Which river is the longest?"))
     assert "no question is in all of one, two; compare runs over the same questions" in refused("compare", one, two)

@@ -1,7 +1,5 @@
 """``madke doctor``: sources by name, endpoints, keys."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """``madke doctor --model``: one screen, JSON, interrupts, and what is refused."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One or two entries of every published format, in the owners' layouts; the texts are our own."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

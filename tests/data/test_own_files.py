@@ -1,7 +1,5 @@
 """Question files of users: every usual form with obvious columns is read as a person means it, or refused in a line."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """A page that is followed as a reader would: its blocks in order, in one folder, with what one exports for the next."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

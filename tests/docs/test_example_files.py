@@ -1,7 +1,5 @@
 """The example files of ``examples/`` are valid, and ``compose.yaml`` opens madke to this machine alone, with a key."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -39,6 +39,11 @@ def dead(page: Any) -> Iterator[Any]:
             yield link
 
 
+def test_the_tests_of_defences_exist() -> None:
+    named = re.findall(r"`((?:\w+/)*test_\w+\.py)`", (CHECKOUT / "SECURITY.md").read_text(encoding="utf-8"))
+    assert [name for name in named if not (CHECKOUT / "tests" / name).is_file()] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_links_lead_to_files_and_headings(page: Any) -> None:
     assert list(dead(page)) == []

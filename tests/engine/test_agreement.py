@@ -1,7 +1,5 @@
 """The agreement at the end of a debate, and the map of a disagreement: who holds which answer, and what says so."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

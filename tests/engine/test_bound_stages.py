@@ -1,7 +1,5 @@
 """Stages that are asked for with a JSON schema: which, in what form, and how their replies are read."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

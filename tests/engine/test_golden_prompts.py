@@ -5,8 +5,6 @@
 it: is it clear what to do, and is the last line unmistakable?
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

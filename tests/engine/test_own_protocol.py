@@ -1,7 +1,5 @@
 """A protocol of your own: a function over the steps. The page's example runs, and what is wrong is one line."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Rendered prompts of every protocol and task: their order, lines of others in them, what they must not mention."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

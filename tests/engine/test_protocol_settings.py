@@ -1,7 +1,5 @@
 """The settings of protocols: what a simulation finds out before any call, what is refused, what 0.4.0 called them."""
 
-from __future__ import annotations
-
 import pickle
 import shutil
 from dataclasses import dataclass
@@ -75,6 +73,9 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("madke", {"knowledge.select": "all"}, "knowledge.select: since 0.5.0 it is select"),
     ("madke", {"sees.own": "none"}, "sees.own: since 0.5.0 it is reads.own"),
     ("madke", {"finish": "majority"}, "finish: since 0.5.0 it is function"),
+    ("madke", {"stop": "never"}, "stop: since 0.5.0 it is early_stop"),
+    ("madke", {"talk.groups": [2]}, "talk.groups: since 0.5.0 it is layers"),
+    ("madke", {"judge_sees": "all"}, "judge_sees: since 0.5.0 it is a value in the protocol's function"),
     ("madke", {"level": 1}, "unknown parameter 'level'; the function madke has: rounds, reads, order, talk"),
     ("madke", {"function": "madk"}, "unknown protocol function 'madk'; did you mean 'madke'?"),
     ("madke", {"reads.own": "both"}, "reads.own: Input should be"),

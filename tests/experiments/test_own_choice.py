@@ -1,7 +1,5 @@
 """Recipes over sources and models of the user: which arms there are, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Arms whose first rounds, and so their questions, follow from the results of another arm."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

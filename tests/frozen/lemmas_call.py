@@ -1,7 +1,5 @@
 """The record of :func:`madke.debate`, the call of the package lemmas."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """The records of the frozen debates: how they are made, kept and compared."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence

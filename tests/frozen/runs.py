@@ -1,7 +1,5 @@
 """The frozen debates of every protocol: which runs are made, of which debates."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The scripted model of the frozen debates: what every role says in each kind of debate."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

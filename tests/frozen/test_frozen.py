@@ -1,7 +1,5 @@
 """Every debate of every shipped protocol goes as it is recorded; see the package for how to record one again."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Completion functions with a script, and what a debate over them came to, in ours and in the published package."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

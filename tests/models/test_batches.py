@@ -1,7 +1,5 @@
 """Calls through a provider's batch interface: waves, kills, lost and refused answers, cost limits, a program."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys
@@ -18,8 +16,10 @@ from madke.models import batches
 from madke.models.batches import STATE, BatchClient
 from madke.models.scripted import ScriptedChat
 from madke.runs.request import RunOptions
+from tests.data.published import write
 from tests.support.batch_server import BatchServer, answer, batch_server, said
 from tests.support.chat_requests import chat_request, purpose
+from tests.support.cli import madke as madke_command
 
 
 def batched(
@@ -167,8 +167,11 @@ def test_a_program_answers_a_file_of_requests_in_the_same_lines(tmp_path: Path) 
 
 def test_a_program_that_fails_stops_the_run_with_its_status(tmp_path: Path) -> None:
     command = f"{sys.executable} -c 'raise SystemExit(3)' {{input}} {{output}}"
-    with batch_server() as server, pytest.raises(UserError, match="ended with status 3"):
-        completions(batched(server, tmp_path, how=command), requests("a"))
+    questions = write(tmp_path / "q.jsonl", [{"question": "Why?", "answers": ["1"]}])
+    options = ("--protocol", "cot", "--model", "openai/m", "--batch", command, "--out", tmp_path / "run")
+    with batch_server() as server:
+        done = madke_command("run", questions, *options, "--base-url", server.url)
+    assert (done.returncode, "ended with status 3" in done.stderr) == (2, True), done.stderr
 
 
 def test_a_command_that_cannot_be_one_is_refused() -> None:

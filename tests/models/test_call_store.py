@@ -1,7 +1,5 @@
 """Each call is stored before it is used, and stored calls answer."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What servers refuse, in their own wordings, and how the same request then goes through."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """Encoders behind an ``/embeddings`` endpoint, against a real server on the loopback."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

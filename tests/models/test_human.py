@@ -1,7 +1,5 @@
 """A person at the terminal is a chat model: who reads the prompt and types the reply."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

@@ -1,7 +1,5 @@
 """Limits on calls at a time, on calls and tokens a minute, and on the silence of a server. Time is simulated."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable

@@ -1,8 +1,7 @@
 """Model servers on this machine, on ports that the test chooses, as ``madke doctor`` and ``madke ask`` name them."""
 
-from __future__ import annotations
-
 import json
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,6 +56,18 @@ def test_a_server_is_found_with_what_uses_it_and_no_key_is_sent(found: Any, monk
     assert heads[0].startswith("GET /v1/models HTTP/1.1\n")
     assert "canary" not in heads[0]
     assert "authorization" not in heads[0].lower()
+
+
+def test_ports_are_probed_at_the_same_time(found: Any) -> None:
+    both = threading.Barrier(2, timeout=10)
+
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:
+            both.wait()
+            self.answer(200, {}, json.dumps(models("m")).encode())
+
+    with serving(Handler) as one, serving(Handler) as other:
+        assert len(found(*(address.rpartition(":")[2] for address in (one, other)))) == 2
 
 
 def test_names_that_a_command_line_could_read_as_something_else_are_left_out(found: Any) -> None:

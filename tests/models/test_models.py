@@ -1,7 +1,5 @@
 """Models by their names, and models of yours: objects, classes and functions of messages."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 from contextlib import suppress
@@ -159,7 +157,8 @@ def test_a_name_reaches_code_by_module_and_object(tmp_path: Path, monkeypatch: p
         open_model("zoo_models:owl")
     (tmp_path / "mine.yaml").write_text("bird: {python: 'zoo_models:parrot'}\n")
     monkeypatch.setenv("MADKE_MODELS", "mine.yaml")
-    assert open_model("bird").name == "bird"
+    bird = open_model("bird")
+    assert (bird.name, say(bird).text) == ("bird", "Hi")
 
 
 def test_what_is_no_reply_is_a_failed_call() -> None:

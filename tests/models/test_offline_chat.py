@@ -1,7 +1,5 @@
 """What the offline model answers in each role. Texts are compared by their words, as without the extra ``offline``."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace

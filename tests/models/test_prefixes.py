@@ -1,7 +1,5 @@
 """Calls that begin alike: who leads, who waits, what releases those who wait, and what is learned of the server."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from dataclasses import replace

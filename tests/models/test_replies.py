@@ -1,7 +1,5 @@
 """Replies as servers really send them: errors inside a 200, lists of parts, keys, usage that cannot be true."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which attempts follow a failed or empty one, how long they wait, and what is counted."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """JSON schemas at OpenAI-compatible servers: what is sent, what a refusal teaches, and what is stored."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

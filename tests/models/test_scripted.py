@@ -1,7 +1,5 @@
 """A model whose replies are a script."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The prices that ship with madke: whom they concern, what replaces them, and that they are shown as such."""
 
-from __future__ import annotations
-
 from datetime import date
 from pathlib import Path
 

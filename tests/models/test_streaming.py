@@ -1,7 +1,5 @@
 """Streamed replies, and servers that take their time; ``test_limiter.py`` has the time limits themselves."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

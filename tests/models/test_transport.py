@@ -1,7 +1,5 @@
 """What both HTTP transports do: proxies, certificates, bounds on replies."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import subprocess

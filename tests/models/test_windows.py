@@ -1,7 +1,5 @@
 """Prompts near the end of a window: a reply gets what is free, and prompts that a server cuts silently are found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

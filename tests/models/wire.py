@@ -1,7 +1,5 @@
 """A client at a scripted server, and what servers send."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

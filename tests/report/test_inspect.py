@@ -58,6 +58,7 @@ def test_inspect_reads_scores_and_replies_of_a_run(run: Path, tmp_path: Path) ->
     assert asked.text == ASKED["q0"]
     assert first.text == "Round 1, Debater 1:\nThe answer is Lake Baikal."
     assert answer.text == "Lake Baikal"
+    assert {usage.total_tokens > 0 for usage in log.samples[0].model_usage.values()} == {True}
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """Building and refusing index folders; a build that is killed, or finds no room, loses nothing that was finished."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Corpora in each of their formats, whole and broken."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A folder of documents as a source: what it finds and tells, and what is read again."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

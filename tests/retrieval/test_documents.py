@@ -1,7 +1,5 @@
 """One document at a time: its passages, sections, columns and tables, and the bounds on time and memory."""
 
-from __future__ import annotations
-
 import gzip
 import math
 import random

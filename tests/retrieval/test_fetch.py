@@ -1,7 +1,5 @@
 """Fetching published indexes from a server on the loopback: whole, broken off, changed, wrong."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import random

@@ -1,7 +1,5 @@
 """Fusion of rankings, against sums worked out by hand, and of the sources that list them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Indexes as sources, and the passages that they store: whole, changed and damaged."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

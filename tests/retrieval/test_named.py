@@ -1,7 +1,5 @@
 """Sources by name: specifications from words, from entries of a file and files of them; where a name is looked up."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from shutil import rmtree
 

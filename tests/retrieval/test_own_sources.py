@@ -1,7 +1,5 @@
 """Sources that users write: plain or coroutines, by object, by ``module:object``, and in files."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Iterator, Sequence

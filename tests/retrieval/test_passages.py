@@ -3,8 +3,6 @@
 After kill -9 and a full disk nothing finished is lost, and the bytes are the same.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json

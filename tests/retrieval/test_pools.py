@@ -1,7 +1,5 @@
 """Pool files: built from sources, resumed, written by hand and merged; and the pools that debaters read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

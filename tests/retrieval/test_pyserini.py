@@ -1,7 +1,5 @@
 """Folders in pyserini's formats, made by Anserini and FAISS themselves; and the Java that opens them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Dense indexes that are encoded by a Ray cluster, a node of which is killed."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from pathlib import Path

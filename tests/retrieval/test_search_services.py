@@ -1,7 +1,5 @@
 """Search services over HTTP: what each preset sends and reads, and the same faults for all of them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

@@ -1,7 +1,5 @@
 """What of a page's markup is prose."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

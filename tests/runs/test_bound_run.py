@@ -1,7 +1,5 @@
 """A run at a server that takes JSON schemas, and at one that does not: calls, resume, scores and report."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Answers that do not reach a calibration's threshold are deferred: in runs, scores, sheets and at a server."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs whose models are on the nodes of a real Ray cluster: nodes, workers and commands are killed."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """A run that ends before its questions do: limits, deadlines, signals, an endpoint that fails everything."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

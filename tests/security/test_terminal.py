@@ -60,7 +60,7 @@ def test_a_log_line_neither_steers_nor_tells_a_secret(
 
 
 def test_a_bug_whose_message_is_hostile_neither_steers_nor_tells_a_secret(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from madke.cli import app
 

@@ -1,7 +1,5 @@
 """A server in this process, before a loopback model endpoint that counts its calls and takes its time."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

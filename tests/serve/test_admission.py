@@ -1,7 +1,5 @@
 """No request keeps its place, whatever it holds; and none starts beyond a limit."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The chat completions that clients see."""
 
-from __future__ import annotations
-
 import time
 from itertools import islice
 from pathlib import Path

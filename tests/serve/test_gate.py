@@ -1,7 +1,5 @@
 """Who is let in, and how large a request may be."""
 
-from __future__ import annotations
-
 import json
 import logging
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Clients that leave at any step of the event loop, through every door: no place is lost, no further call is paid."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable

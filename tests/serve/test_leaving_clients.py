@@ -1,7 +1,5 @@
 """Clients that go away, come back, or ask again: what is paid, and what is not."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The tools for MCP clients, called by the client of the ``mcp`` package over both transports and protocol eras."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The page of the server in Debian's Chromium: ask, watch, cancel, read the transcript."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count

@@ -1,7 +1,5 @@
 """What was served is an ordinary run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Clients that send or read slowly; and the end of a server, whatever its clients, its endpoint and its sources do."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import sys

@@ -1,7 +1,5 @@
 """A stand-in for OpenAI's files and batches, next to its chat completions, on the loopback."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

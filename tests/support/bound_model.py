@@ -1,7 +1,5 @@
 """A model that takes JSON schemas."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any

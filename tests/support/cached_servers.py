@@ -10,8 +10,6 @@ keep:
 - ``none``: nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from contextlib import nullcontext

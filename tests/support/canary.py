@@ -1,7 +1,5 @@
 """Secrets that must turn up nowhere, whole commands that hold them, and every place where they could."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import html

@@ -1,7 +1,5 @@
 """Requests for tests that care about one thing of them."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

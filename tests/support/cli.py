@@ -1,7 +1,5 @@
 """The command line as a user runs it: another process."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A small corpus with a topic per passage, and an encoder that needs no model."""
 
-from __future__ import annotations
-
 import json
 import re
 import zlib

@@ -1,7 +1,5 @@
 """A dataset of lakes with its pool file, and a server that debates it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Debates between scripted models, and the prompts that they were shown."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence

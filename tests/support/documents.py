@@ -1,7 +1,5 @@
 """Small documents of every kind, good and bad."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 from html import escape

@@ -1,7 +1,5 @@
 """Writes small Wikipedia dumps in MediaWiki's export format, and longer ones of made-up articles."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import random

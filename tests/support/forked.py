@@ -6,8 +6,6 @@ the shipped protocols, whose templates take 0.1 s each to check, and the certifi
 :func:`run` gives a program whose environment names another seed a process of its own.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import json

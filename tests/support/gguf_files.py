@@ -1,7 +1,5 @@
 """Small GGUF files, and a stand-in for the package ``xllamacpp`` that serves them."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``python inspect_evals.py FOLDER``: evaluations by Inspect AI whose solver is a debate; logs are in FOLDER/NAME."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

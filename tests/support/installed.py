@@ -1,7 +1,5 @@
 """Modules that are skipped where a package is not installed."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 import pytest

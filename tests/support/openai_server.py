@@ -1,7 +1,5 @@
 """An OpenAI-compatible server on the loopback, with a script for its replies."""
 
-from __future__ import annotations
-
 import json
 import socket
 import struct

@@ -1,7 +1,5 @@
 """Models behind a call pipeline, or behind a part of one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from madke.core.chat import ChatModel

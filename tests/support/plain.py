@@ -3,8 +3,6 @@
 Debater ``B`` says ``B@2 [Oslo]`` in round 2, so what a prompt shows is read off it with :func:`tokens`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence

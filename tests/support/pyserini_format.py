@@ -1,7 +1,5 @@
 """Index folders as pyserini makes them: Lucene by Anserini's own indexer, FAISS with a ``docid`` file beside it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A real Ray cluster on this machine, whose nodes can be killed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

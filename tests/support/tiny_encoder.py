@@ -1,7 +1,5 @@
 """Sentence encoders: prefixes of published ones, and one with random weights, small enough to be made in a test."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

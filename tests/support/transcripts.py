@@ -1,7 +1,5 @@
 """Transcripts made by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from pathlib import Path

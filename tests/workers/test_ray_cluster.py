@@ -1,7 +1,5 @@
 """Work on a real Ray cluster of two nodes, some of which are killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

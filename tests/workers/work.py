@@ -1,7 +1,5 @@
 """What the tests let workers do; importable by them."""
 
-from __future__ import annotations
-
 import os
 import signal
 from multiprocessing.connection import Connection

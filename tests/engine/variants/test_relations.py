@@ -3,8 +3,6 @@
 Calls, prompts and outcomes of each protocol are in ``tests/frozen``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace
