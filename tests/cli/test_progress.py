@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from madke._util.terminal import say
-from madke.cli.progress import counter, run_progress
-from madke.core.events import RoundStarted, RunProgress
+from madke.cli.progress import counter, listening, run_progress
+from madke.core.events import PoolProgress, PoolsReady, RoundStarted, RunProgress
+from madke.core.knowledge import SourceCounts
 
 
 class Terminal(io.StringIO):
@@ -75,3 +76,20 @@ def test_a_run_is_one_line_on_a_terminal_cut_to_its_width_which_no_name_can_stee
     counter("\x1b]0;owned\x07 [red]arm[/red]")(1, 1)
     assert "]0;owned [red]arm[/red]" in terminal.getvalue()
     assert "\x1b]0" not in terminal.getvalue()
+
+
+def test_a_study_names_its_sources_once_and_at_the_end_where_passages_lack(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("madke.cli.progress.time.monotonic", lambda: now[0])
+    with listening() as listen:
+        for found in (20, 20, 19):
+            now[0] += 60
+            listen(PoolProgress(done=20, total=20))
+            listen(PoolsReady(found={"wiki": SourceCounts(asked=20, found=found), "web": SourceCounts(asked=20)}))
+        shown = "retrieved: 20/20\nwiki: passages for 20 of 20 questions, 0 failed\n"
+        assert capsys.readouterr().err == f"{shown}web: passages for 0 of 20 questions, 0 failed\n"
+    assert capsys.readouterr().err == (
+        "web: passages for 0 of 60 questions, 0 failed\nwiki: passages for 59 of 60 questions, 0 failed\n"
+    )

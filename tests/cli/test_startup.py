@@ -39,3 +39,20 @@ def test_a_server_that_nobody_has_asked_has_loaded_nothing_heavy(tmp_path: Path)
                 break
             lines.append(line)
     assert not loaded(lines) & (HEAVY | {"mcp", "matplotlib"})
+
+
+def test_ctrl_c_while_the_command_line_is_imported_is_one_line() -> None:
+    interrupted = """
+import sys
+
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == "madke.cli.app":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupted())
+from madke.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", interrupted], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "madke: interrupted\n")

@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 import tempfile
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -335,3 +336,16 @@ def test_any_file_that_was_written_is_read_as_it_was(rows: Any, form: str) -> No
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder) / ("q.jsonl" if form == "json" else "q.csv"), text.getvalue())
         assert pairs(path) == [(query, tuple(answers)) for query, answers in rows]
+
+
+@pytest.mark.parametrize("name", ["q.csv", "q.jsonl"])
+def test_a_huge_file_is_read_row_by_row(tmp_path: Path, name: str) -> None:
+    rows = [{"query": f"Who is {n}?", "answer": "a", "context": "word " * 20_000} for n in range(200)]
+    size = (table if name == "q.csv" else lines)(tmp_path / name, *rows).stat().st_size
+    rows.clear()
+    tracemalloc.start()
+    try:
+        assert len(read_dataset(tmp_path / name)) == 200
+        assert tracemalloc.get_traced_memory()[1] < size / 5
+    finally:
+        tracemalloc.stop()

@@ -259,3 +259,13 @@ def test_vectors_of_the_latest_texts_are_kept_however_many_there_were(monkeypatc
     assert len(encoder.encoded) == len(set(encoder.encoded)) == 8
     embed(["question 0"])
     assert encoder.encoded[8:] == ["question 0"]  # the oldest are forgotten
+
+
+@pytest.mark.parametrize("chosen", [(0, 1), (1, 0)])
+def test_two_debaters_do_not_swap_their_answers(chosen: tuple[int, ...]) -> None:
+    for repeat in range(20):
+        answers = []
+        for agent, own, other in (("Debater 1", HARPER, GRANT), ("Debater 2", GRANT, HARPER)):
+            stance = speak("Who climbed the volcano of Sicily?", chosen, [other], own=own)
+            answers.append(answer_of(reply(stance, temperature=1.0, agent=agent, repeat=repeat)))
+        assert answers != ["Peter Grant", "Lucy Harper"]

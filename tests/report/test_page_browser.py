@@ -288,3 +288,28 @@ def test_a_click_shows_prompts_and_raw_replies_if_the_store_is_there(opened: Any
     (run / "calls.sqlite").unlink()
     write_report([run], folder / "calls.html")
     expect(opened("#run/q1", of="calls").get_by_text("Prompt and raw reply")).to_have_count(0)
+
+
+def contrasts(page: Any) -> list[float]:
+    """Contrast of each text colour with each ground (WCAG 2.2)."""
+    names = ("ink", "soft", "right", "wrong", "partly", "abstained", "failed", "selected", "gold", "accent")
+    script = """(name) => {
+      const probe = Object.assign(document.createElement("i"), { style: `color: var(--${name})` });
+      document.body.append(probe);
+      return getComputedStyle(probe).color.match(/\\d+/g).map(Number);
+    }"""
+
+    def luminance(name: str) -> float:
+        parts = [part / 255 for part in page.evaluate(script, name)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    pairs = [sorted((luminance(text), luminance(ground))) for text in names for ground in ("paper", "raised")]
+    return [(lighter + 0.05) / (darker + 0.05) for darker, lighter in pairs]
+
+
+def test_every_colour_is_readable_in_light_and_dark(opened: Any) -> None:
+    page = opened()
+    assert min(contrasts(page)) >= 4.5
+    page.emulate_media(color_scheme="dark")
+    assert min(contrasts(page)) >= 4.5

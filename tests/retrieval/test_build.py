@@ -229,3 +229,12 @@ def test_each_type_is_built_in_files_and_finds_the_nearest(faiss: FaissType, lea
 def test_inverted_lists_need_enough_vectors(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"--faiss ivfpq needs 9,984 passages or more, found 50; choose --faiss flat"):
         build_index(corpus, tmp_path / "index", "dense", encoder=WordEncoder(), faiss="ivfpq")
+
+
+def test_vectors_that_do_not_fit_into_16_bits_are_refused(corpus: Path, tmp_path: Path) -> None:
+    class Huge(WordEncoder):
+        def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            return super().encode_queries(texts) * 1e9
+
+    with pytest.raises(UserError, match="exceeds float16"):
+        build_index(corpus, tmp_path / "index", "dense", encoder=Huge())

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -521,3 +522,24 @@ def test_a_killed_pool_build_asks_again_only_for_what_had_not_come_back(
     assert done.returncode == 0, done.stderr
     assert len(server.requests) == 40 - stored
     assert len(read_pools(tmp_path / "p.jsonl")) == 40
+
+
+@services("tavily")
+def test_a_search_that_ends_leaves_another_one_alone(case: Case, server: SearchServer, source: WebSource) -> None:
+    arrived, ended = threading.Event(), threading.Event()
+
+    def reply(seen: Seen, before: int) -> Reply:
+        if before == 0:
+            arrived.set()
+            assert ended.wait(30)
+        return [(503, {}, b""), (429, {"Retry-After": "3600"}, b""), ok(case.replies[0])][before]
+
+    server.reply = reply
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(source.search, ["first"], 3)
+        assert arrived.wait(30)
+        (other,) = source.search(["other"], 3)
+        ended.set()
+
+        assert other.error == "HTTP 429, and the server asks to wait 3600 s"
+        assert first.result()[0].passages
